@@ -1,0 +1,223 @@
+"""Bus: the durable inbox, outbox and journal, and the transitions between their states.
+
+Every transition is one transaction. A transition either returns after its commit (it is
+waited for), or as soon as it was executed (claim, sent): then a later commit, or a replay at
+the next start, makes it true.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from nanobee.bus.lines import Line, NewLine
+from nanobee.channel import Arrival, Lane
+from nanobee.messages import Address, InboundMessage, JsonObject, OutboundMessage, OutboundPart, PartKind
+
+
+class InboxState(StrEnum):
+    """Where an inbound row stands."""
+
+    ARRIVING = "arriving"
+    READY = "ready"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    PARKED = "parked"
+    DONE = "done"
+    STOPPED = "stopped"
+    DEAD = "dead"
+
+
+class OutboxState(StrEnum):
+    """Where an outbound part stands."""
+
+    READY = "ready"
+    SENDING = "sending"
+    SENT = "sent"
+    UNKNOWN = "unknown"
+    CANCELLED = "cancelled"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class NewRow:
+    """An arrival as it is stored."""
+
+    arrival: Arrival
+    dedupe: str
+    """`channel:account:event key`, unique over all rows that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRow:
+    """One stored inbound message."""
+
+    id: int
+    session_key: str
+    lane: Lane
+    state: InboxState
+    raw: JsonObject
+    message: InboundMessage | None
+    """None while it is arriving."""
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRef:
+    """The right to write for one turn; a stale epoch is refused."""
+
+    session_key: str
+    turn: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One turn of one session, with the rows that it answers."""
+
+    ref: TurnRef
+    rows: tuple[InboxRow, ...]
+    lines: tuple[Line, ...]
+    """Written by the claim: turn started and the user messages. Empty for a resumed turn."""
+    is_resumed: bool
+    """The turn was begun before; its lines stand in the session already."""
+
+    @property
+    def address(self) -> Address:
+        """The chat that the turn answers."""
+        return message_of(self.rows[-1]).address
+
+
+def message_of(row: InboxRow) -> InboundMessage:
+    """The message of a row that is past `arriving`."""
+    if row.message is None:
+        raise ValueError(f"inbox row {row.id} is still arriving")
+    return row.message
+
+
+@dataclass(frozen=True, slots=True)
+class NewSend:
+    """An outbound message that a transition puts into the outbox.
+
+    `key` makes its rows' idempotency keys: the same (turn, key) is inserted once.
+    """
+
+    message: OutboundMessage
+    kind: PartKind
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What `/stop` ended."""
+
+    turn: str | None
+    """The turn that ran, None where nothing did."""
+    parked: int
+    """Queued rows that wait for `/resume`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Counts for `nanobee status`."""
+
+    inbox: dict[str, int] = field(default_factory=dict)
+    outbox: dict[str, int] = field(default_factory=dict)
+    oldest_ready_at: datetime | None = None
+
+
+class Listener(Protocol):
+    """Told on the event loop after each commit, whatever became of the task that asked for it."""
+
+    def session_ready(self, session_key: str) -> None:
+        """The session may have something to claim."""
+        ...
+
+    def control_ready(self) -> None:
+        """A control row waits."""
+        ...
+
+    def row_arriving(self, row: InboxRow) -> None:
+        """A row waits for its channel's resolver."""
+        ...
+
+    def outbox_ready(self, address: Address) -> None:
+        """The address may have something to deliver."""
+        ...
+
+
+class Bus(Protocol):
+    """What the agent, the inbox and the delivery ask of the durable bus."""
+
+    async def receive(self, rows: Sequence[NewRow]) -> list[bool]:
+        """Store the arrivals; True for each that is new. Returns after the commit."""
+        ...
+
+    async def resolve(self, row_id: int, message: InboundMessage) -> None:
+        """Complete an arriving row: it is ready."""
+        ...
+
+    async def claim(self, session_key: str) -> Claim | None:
+        """Take the next turn of a session; None while it runs one or has nothing ready."""
+        ...
+
+    async def claim_control(self) -> InboxRow | None:
+        """Take the oldest control row; None where none waits."""
+        ...
+
+    async def record(self, ref: TurnRef, lines: Sequence[NewLine], sends: Sequence[NewSend] = ()) -> tuple[Line, ...]:
+        """Append lines, with sends, in one transaction. Returns after the commit.
+
+        Raises:
+            StaleTurnError: the turn was stopped or taken over.
+        """
+        ...
+
+    async def finish(self, ref: TurnRef, lines: Sequence[NewLine], sends: Sequence[NewSend] = ()) -> tuple[Line, ...]:
+        """End the turn: its rows are done, the session is free. Returns after the commit.
+
+        Raises:
+            StaleTurnError: the turn was stopped or taken over.
+        """
+        ...
+
+    async def stop(self, row: InboxRow, session_key: str) -> Stopped:
+        """End a session's turn and park its queue. The control row stays open for its reply."""
+        ...
+
+    async def resume(self, session_key: str) -> int:
+        """Make a session's parked rows ready again; return how many."""
+        ...
+
+    async def answer_control(self, row: InboxRow, send: NewSend | None) -> None:
+        """Close a control row, with its reply."""
+        ...
+
+    async def append(self, session_key: str, lines: Sequence[NewLine]) -> tuple[Line, ...]:
+        """Append lines that belong to no turn."""
+        ...
+
+    async def journal(self, session_key: str) -> tuple[Line, ...]:
+        """The session's lines that are not yet known to be in its file, in order."""
+        ...
+
+    async def outgoing(self, address: Address, limit: int) -> list[OutboundPart]:
+        """Mark the address's next parts as sending, in order, and return them."""
+        ...
+
+    async def sent(self, part: OutboundPart, platform_ids: Sequence[str]) -> None:
+        """The platform has the part."""
+        ...
+
+    async def postpone(self, part: OutboundPart, reason: str, seconds: float, *, is_unknown: bool) -> None:
+        """Try the part again, not before `seconds` have passed."""
+        ...
+
+    async def bury(self, part: OutboundPart, reason: str) -> None:
+        """Give the part up; its message's later parts too. It stays visible."""
+        ...
+
+    async def overview(self) -> Overview:
+        """Counts by state."""
+        ...

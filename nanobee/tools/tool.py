@@ -1,0 +1,59 @@
+"""Tool: a function that the model may call, and what it is given."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from nanobee.chat import ToolSpec
+from nanobee.messages import Address, OutboundMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """Who asks, where, with what workspace."""
+
+    workspace: Path
+    """Resolved root that file tools stay inside."""
+    address: Address
+    """The chat that the turn answers."""
+    session_key: str
+    turn: str
+    call_id: str
+    sender_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a tool gives back: text for the model, and effects that are committed with it.
+
+    `sends` are put into the outbox in the transaction that stores the result, with ids from
+    (turn, call), so that they never double over a crash.
+    """
+
+    content: str
+    sends: tuple[OutboundMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One callable of the registry."""
+
+    spec: ToolSpec
+    arguments_type: type[BaseModel]
+    run: Callable[[ToolContext, BaseModel], Awaitable[ToolOutput]]
+    """Runs with validated arguments.
+
+    Raises:
+        ToolError: worded for the model.
+    """
+    is_parallel_safe: bool = False
+    """May run beside other parallel-safe calls of the same step."""
+    is_idempotent: bool = False
+    """May be run again after a crash: its intent needs no record."""
+
+    @property
+    def name(self) -> str:
+        """As the model calls it."""
+        return self.spec.name
