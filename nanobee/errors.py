@@ -1,29 +1,29 @@
 """Every error that nanobee raises on purpose, sorted by whose fault it is.
 
-    NanobeeError
-    ├── ConfigError                 the user's: a file, a key or an environment value is wrong
-    ├── StateError                  the machine's or ours: the state folder cannot be used
-    │   ├── HeldError               another process holds the state folder
-    │   ├── BusError                a transition of the bus failed (disk full, damaged file)
-    │   └── StaleTurnError          this turn was stopped or taken over; its writer must end
-    ├── PluginError                 a package's: found by entry point, but cannot be loaded
-    ├── ChannelError                a chat platform's
-    │   ├── ChannelAuthError        the platform refuses our credentials: the channel is down
-    │   └── DeliveryError           one message could not be handed over
-    │       ├── NotSentError        it surely did not arrive: try again
-    │       ├── UnknownOutcomeError it may have arrived: a resend may double it
-    │       └── RefusedError        the platform will never take it: do not try again
-    ├── ProviderError               a model server's
-    │   ├── ProviderConnectionError nothing answered at its address
-    │   ├── ProviderTimeoutError    first token, idle or total limit passed
-    │   ├── ProviderAuthError       the key is wrong or missing
-    │   ├── RateLimitError          too many calls, or out of quota
-    │   ├── ContextLengthError      the request is longer than the model's window
-    │   ├── RequestRefusedError     the server refuses this request as it is
-    │   ├── ServerFaultError        5xx: the server's own trouble
-    │   └── MalformedAnswerError    what came back is not this API's format
-    ├── StructuredError             the model's: no valid structured answer on any rung
-    └── ToolError                   the model's: shown to it as the result of its tool call
+NanobeeError
+├── ConfigError                 the user's: a file, a key or an environment value is wrong
+├── StateError                  the machine's or ours: the state folder cannot be used
+│   ├── HeldError               another process holds the state folder
+│   ├── BusError                a transition of the bus failed (disk full, damaged file)
+│   └── StaleTurnError          this turn was stopped or taken over; its writer must end
+├── PluginError                 a package's: found by entry point, but cannot be loaded
+├── ChannelError                a chat platform's
+│   ├── ChannelAuthError        the platform refuses our credentials: the channel is down
+│   └── DeliveryError           one message could not be handed over
+│       ├── NotSentError        it surely did not arrive: try again
+│       ├── UnknownOutcomeError it may have arrived: a resend may double it
+│       └── RefusedError        the platform will never take it: do not try again
+├── ProviderError               a model server's
+│   ├── ProviderConnectionError nothing answered at its address
+│   ├── ProviderTimeoutError    first token, idle or total limit passed
+│   ├── ProviderAuthError       the key is wrong or missing
+│   ├── RateLimitError          too many calls, or out of quota
+│   ├── ContextLengthError      the request is longer than the model's window
+│   ├── RequestRefusedError     the server refuses this request as it is
+│   ├── ServerFaultError        5xx: the server's own trouble
+│   └── MalformedAnswerError    what came back is not this API's format
+├── StructuredError             the model's: no valid structured answer on any rung
+└── ToolError                   the model's: shown to it as the result of its tool call
 """
 
 from collections.abc import Sequence
