@@ -22,6 +22,8 @@ class ToolContext:
     turn: str
     call_id: str
     sender_id: str = ""
+    reachable: tuple[str, ...] = ()
+    """Session keys that the `message` tool may name beside the turn's own chat (the owner's)."""
 
 
 @dataclass(frozen=True, slots=True)
