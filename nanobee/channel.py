@@ -4,6 +4,7 @@ A channel reads raw events, hands each to `Inbox.receive`, and only then acknowl
 platform. It sends what it is told to send. It never calls the agent, and nothing else calls it.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from nanobee.errors import ChannelError
 from nanobee.messages import InboundMessage, JsonObject, LivePart, OutboundPart
 
 EVERYBODY = "*"
+_COMMAND = re.compile(r"\s*(/[a-zA-Z][a-zA-Z0-9_-]{0,31})(?:@\w+)?(?:\s|$)")
 CONTROL_COMMANDS = frozenset({"/stop", "/status", "/help", "/answer", "/resume"})
 
 
@@ -30,11 +32,12 @@ class Lane(IntEnum):
 
 
 def command_of(text: str) -> str | None:
-    """The command word of `text` in lower case (`/stop`), without `@botname`; None for plain text."""
-    words = text.split(maxsplit=1)
-    if not words or not words[0].startswith("/") or len(words[0]) == 1:
-        return None
-    return words[0].split("@", 1)[0].lower()
+    """The command word of `text` in lower case (`/stop`), without `@botname`; None for plain text.
+
+    A path (`/etc/hosts`) is plain text.
+    """
+    match = _COMMAND.match(text)
+    return match[1].lower() if match else None
 
 
 def lane_of(text: str) -> Lane:

@@ -5,7 +5,7 @@ waited for), or as soon as it was executed (claim, sent): then a later commit, o
 the next start, makes it true.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -60,7 +60,10 @@ class InboxRow:
     raw: JsonObject
     message: InboundMessage | None
     """None while it is arriving."""
+    is_command: bool = False
+    """Its text begins with a slash command: it is answered without the model."""
     attempts: int = 0
+    """How often it was claimed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +103,14 @@ def message_of(row: InboxRow) -> InboundMessage:
 class NewSend:
     """An outbound message that a transition puts into the outbox.
 
-    `key` makes its rows' idempotency keys: the same (turn, key) is inserted once.
+    `key` makes its rows' idempotency keys: the same (turn or control row, key) is inserted once.
     """
 
     message: OutboundMessage
     kind: PartKind
     key: str
+    texts: tuple[str, ...]
+    """The message's text, cut into the parts that its channel takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,22 @@ class Stopped:
     """The turn that ran, None where nothing did."""
     parked: int
     """Queued rows that wait for `/resume`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """What one address has to send now."""
+
+    part: OutboundPart | None
+    """None where nothing can be sent now."""
+    may_have_arrived: bool = False
+    """Its last try ended without word: sending it again may double it."""
+    next_at: datetime | None = None
+    """When a postponed part may be tried again, where nothing can be sent before."""
+
+
+MakeNotice = Callable[[Stopped], NewSend]
+"""Words the answer to `/stop` from what it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +175,7 @@ class Bus(Protocol):
         """Store the arrivals; True for each that is new. Returns after the commit."""
         ...
 
-    async def resolve(self, row_id: int, message: InboundMessage) -> None:
+    async def resolve(self, row: InboxRow, message: InboundMessage) -> None:
         """Complete an arriving row: it is ready."""
         ...
 
@@ -182,8 +203,15 @@ class Bus(Protocol):
         """
         ...
 
-    async def stop(self, row: InboxRow, session_key: str) -> Stopped:
-        """End a session's turn and park its queue. The control row stays open for its reply."""
+    async def hand_back(self, ref: TurnRef) -> None:
+        """Give a turn's rows back: it is claimed again as a resumed turn."""
+        ...
+
+    async def stop(self, row: InboxRow, session_key: str, make_notice: MakeNotice) -> Stopped:
+        """End a session's turn, park its queue and answer the control row, in one transaction.
+
+        Whichever of stop and finish commits first wins.
+        """
         ...
 
     async def resume(self, session_key: str) -> int:
@@ -202,8 +230,11 @@ class Bus(Protocol):
         """The session's lines that are not yet known to be in its file, in order."""
         ...
 
-    async def outgoing(self, address: Address, limit: int) -> list[OutboundPart]:
-        """Mark the address's next parts as sending, in order, and return them."""
+    async def outgoing(self, address: Address) -> Outgoing:
+        """Mark the address's next part as sending and return it. Returns after the commit.
+
+        Only one task asks for an address, and only when it has nothing under way.
+        """
         ...
 
     async def sent(self, part: OutboundPart, platform_ids: Sequence[str]) -> None:
@@ -216,8 +247,4 @@ class Bus(Protocol):
 
     async def bury(self, part: OutboundPart, reason: str) -> None:
         """Give the part up; its message's later parts too. It stays visible."""
-        ...
-
-    async def overview(self) -> Overview:
-        """Counts by state."""
         ...

@@ -1,0 +1,220 @@
+"""Inbox table: receive, resolve, claim, finish and stop, each as one operation of the writer."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from uuid import uuid4
+
+from nanobee.bus.bus import Claim, InboxRow, InboxState, MakeNotice, NewRow, Stopped, TurnRef, message_of
+from nanobee.bus.journaling import LastSeq, append_lines, ensure_session, insert_sends
+from nanobee.bus.lines import LineKind, NewLine, TurnState
+from nanobee.bus.rows import INBOX_COLUMNS, inbox_row, message_to_json, one, to_json
+from nanobee.bus.writer import Transaction
+from nanobee.channel import Lane, command_of
+from nanobee.messages import Address, InboundMessage
+
+KEEP_DONE_SECONDS = 72 * 3600.0
+"""How long an ended row is kept, so that a late repeat of its event is recognized."""
+
+
+def receive(tx: Transaction, rows: Sequence[NewRow], last_seq: LastSeq, now: float) -> list[InboxRow | None]:
+    """Store arrivals in their order; None for each that was stored before."""
+    return [_receive_one(tx, row, last_seq, now) for row in rows]
+
+
+def _receive_one(tx: Transaction, row: NewRow, last_seq: LastSeq, now: float) -> InboxRow | None:
+    arrival = row.arrival
+    if one(tx.db, "select 1 from inbox where dedupe = ?", row.dedupe):
+        return None
+    ensure_session(tx, arrival.session_key, last_seq)
+    state = InboxState.ARRIVING if arrival.message is None else InboxState.READY
+    is_command = arrival.message is not None and command_of(arrival.message.text) is not None
+    cursor = tx.db.execute(
+        "insert into inbox(session, seq, lane, kind, dedupe, source_id, group_key, payload, message, state,"
+        " created_at, changed_at) values (?, (select next_row from session where key = ?), ?, ?, ?, ?, ?, ?, ?, ?,"
+        " ?, ?)",
+        (
+            arrival.session_key,
+            arrival.session_key,
+            arrival.lane,
+            "command" if is_command else "message",
+            row.dedupe,
+            arrival.source_id,
+            arrival.group_key,
+            to_json(arrival.raw),
+            None if arrival.message is None else message_to_json(arrival.message),
+            state,
+            now,
+            now,
+        ),
+    )
+    tx.db.execute("update session set next_row = next_row + 1 where key = ?", (arrival.session_key,))
+    assert cursor.lastrowid is not None
+    return InboxRow(
+        cursor.lastrowid, arrival.session_key, arrival.lane, state, arrival.raw, arrival.message, is_command
+    )
+
+
+def resolve(tx: Transaction, row_id: int, message: InboundMessage, now: float) -> None:
+    """Complete an arriving row; a row that was parked or stopped meanwhile only gets its message."""
+    kind = "command" if command_of(message.text) is not None else "message"
+    tx.db.execute(
+        "update inbox set message = ?, kind = ?, changed_at = ?,"
+        " state = case state when 'arriving' then 'ready' else state end where id = ?",
+        (message_to_json(message), kind, now, row_id),
+    )
+
+
+def arriving(tx: Transaction) -> list[InboxRow]:
+    """The rows that wait for a resolver, oldest first."""
+    tx.changed = False
+    found = tx.db.execute(f"select {INBOX_COLUMNS} from inbox where state = 'arriving' order by id")
+    return [inbox_row(row) for row in found]
+
+
+def claim(tx: Transaction, session_key: str, now: float) -> Claim | None:
+    """Take the session's next turn, if it runs none and its head is ready."""
+    head = one(
+        tx.db,
+        "select id, state, turn, kind, not_before from inbox where session = ? and lane > 0"
+        " and state in ('arriving', 'ready', 'running')"
+        " order by state <> 'running', turn is null, lane, seq limit 1",
+        session_key,
+    )
+    if head is None or head[1] != "ready" or (head[4] is not None and head[4] > now):
+        tx.changed = False
+        return None
+    row_id, _, old_turn, kind, _ = head
+    turn = old_turn or uuid4().hex[:16]
+    epoch = _next_epoch(tx, session_key)
+    which = ("turn = ? and state = 'ready'", old_turn) if old_turn else ("id = ?", row_id)
+    tx.db.execute(
+        f"update inbox set state = 'running', turn = ?, attempts = attempts + 1, changed_at = ? where {which[0]}",
+        (turn, now, which[1]),
+    )
+    found = tx.db.execute(
+        f"select {INBOX_COLUMNS} from inbox where turn = ? and state = 'running' order by seq", (turn,)
+    )
+    rows = tuple(inbox_row(row) for row in found)
+    is_new_turn = old_turn is None and kind != "command"
+    lines = append_lines(tx, session_key, turn, epoch, _first_lines(rows)) if is_new_turn else ()
+    return Claim(TurnRef(session_key, turn, epoch), rows, lines, is_resumed=old_turn is not None)
+
+
+def _next_epoch(tx: Transaction, session_key: str) -> int:
+    tx.db.execute("update session set epoch = epoch + 1 where key = ?", (session_key,))
+    found = one(tx.db, "select epoch from session where key = ?", session_key)
+    assert found is not None
+    return int(found[0])
+
+
+def _first_lines(rows: Sequence[InboxRow]) -> list[NewLine]:
+    lines = [NewLine(LineKind.TURN, {"state": TurnState.STARTED})]
+    for row in rows:
+        message = message_of(row)
+        data: dict[str, object] = {"role": "user", "content": message.text, "inbox": [row.id]}
+        for key, value in (
+            ("sender", message.sender_id),
+            ("name", message.sender_name),
+            ("source_id", message.source_id),
+            ("quoted", message.quoted_text),
+            ("attachments", [asdict(attachment) for attachment in message.attachments]),
+        ):
+            if value:
+                data[key] = value
+        lines.append(NewLine(LineKind.MESSAGE, data))
+    return lines
+
+
+def claim_control(tx: Transaction, now: float) -> InboxRow | None:
+    """Take the oldest ready control row."""
+    found = one(tx.db, f"select {INBOX_COLUMNS} from inbox where state = 'ready' and lane = 0 order by id limit 1")
+    if found is None:
+        tx.changed = False
+        return None
+    tx.db.execute(
+        "update inbox set state = 'running', attempts = attempts + 1, changed_at = ? where id = ?", (now, found[0])
+    )
+    return inbox_row(found)
+
+
+def close_row(tx: Transaction, row_id: int, now: float) -> None:
+    """End a control row."""
+    tx.db.execute("update inbox set state = 'done', changed_at = ? where id = ?", (now, row_id))
+
+
+def finish(tx: Transaction, ref: TurnRef, now: float) -> None:
+    """End exactly the rows that the turn answers."""
+    tx.db.execute(
+        "update inbox set state = 'done', changed_at = ? where turn = ? and state = 'running'", (now, ref.turn)
+    )
+
+
+def hand_back(tx: Transaction, ref: TurnRef, now: float) -> None:
+    """Give a turn's rows back, with their turn, so that it is resumed."""
+    tx.db.execute(
+        "update inbox set state = 'ready', changed_at = ? where turn = ? and state = 'running'", (now, ref.turn)
+    )
+
+
+def stop(
+    tx: Transaction, row: InboxRow, session_key: str, make_notice: MakeNotice, now: float
+) -> tuple[Stopped, list[Address]]:
+    """End the session's turn, park its queue, cancel what the turn has not sent, and say so."""
+    found = one(tx.db, "select turn from inbox where session = ? and state = 'running' and lane > 0", session_key)
+    turn = None if found is None else str(found[0])
+    epoch = _next_epoch(tx, session_key)
+    if turn is not None:
+        tx.db.execute(
+            "update inbox set state = 'stopped', changed_at = ? where turn = ? and state = 'running'", (now, turn)
+        )
+        tx.db.execute(
+            "update outbox set state = 'cancelled', reason = 'stopped', changed_at = ?"
+            " where turn = ? and state = 'ready'",
+            (now, turn),
+        )
+        append_lines(tx, session_key, turn, epoch, [NewLine(LineKind.TURN, {"state": TurnState.STOPPED})])
+    cursor = tx.db.execute(
+        "update inbox set state = 'parked', reason = 'stopped', changed_at = ? where session = ? and lane > 0"
+        " and state in ('arriving', 'ready')",
+        (now, session_key),
+    )
+    stopped = Stopped(turn, cursor.rowcount)
+    close_row(tx, row.id, now)
+    return stopped, insert_sends(tx, f"row-{row.id}", None, [make_notice(stopped)], now)
+
+
+def resume(tx: Transaction, session_key: str, now: float) -> int:
+    """Make parked rows ready again; those that had not arrived yet go on arriving."""
+    cursor = tx.db.execute(
+        "update inbox set state = case when message is null then 'arriving' else 'ready' end, reason = null,"
+        " turn = null, changed_at = ? where session = ? and state = 'parked'",
+        (now, session_key),
+    )
+    return cursor.rowcount
+
+
+def recover(tx: Transaction, now: float) -> None:
+    """Treat what the last holder left under way as left by the dead, and forget what ended long ago."""
+    tx.db.execute("update inbox set state = 'ready', changed_at = ? where state = 'running'", (now,))
+    tx.db.execute("update outbox set state = 'unknown', changed_at = ? where state = 'sending'", (now,))
+    old = now - KEEP_DONE_SECONDS
+    tx.db.execute("delete from inbox where state in ('done', 'stopped') and changed_at < ?", (old,))
+    tx.db.execute("delete from outbox where state in ('sent', 'cancelled') and changed_at < ?", (old,))
+
+
+def announce_open(tx: Transaction, session_ready: Callable[[str], None], control_ready: Callable[[], None]) -> None:
+    """After a start: tell of every session and control row that waits."""
+    tx.changed = False
+    for (session_key,) in tx.db.execute("select distinct session from inbox where state = 'ready' and lane > 0"):
+        tx.after_commit.append(_call(session_ready, session_key))
+    if one(tx.db, "select 1 from inbox where state = 'ready' and lane = 0 limit 1"):
+        tx.after_commit.append(control_ready)
+
+
+def _call(function: Callable[[str], None], argument: str) -> Callable[[], None]:
+    return lambda: function(argument)
+
+
+def lane_is_control(row: InboxRow) -> bool:
+    """Whether the row is taken singly, without its session."""
+    return row.lane == Lane.CONTROL
