@@ -6,8 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from nanobee.chat import ToolSpec
+from nanobee.chat import ToolResult, ToolSpec
 from nanobee.messages import Address, OutboundMessage
+
+MAX_TOOL_SECONDS = 300.0
+"""How long one call may take unless its tool says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,14 @@ class ToolOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """What became of one tool call: its result, and effects to commit with it. A failure has none."""
+
+    result: ToolResult
+    sends: tuple[OutboundMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
     """One callable of the registry."""
 
@@ -54,6 +65,8 @@ class Tool:
     """May run beside other parallel-safe calls of the same step."""
     is_idempotent: bool = False
     """May be run again after a crash: its intent needs no record."""
+    max_seconds: float = MAX_TOOL_SECONDS
+    """After this a call is given up; what it did until then is not known."""
 
     @property
     def name(self) -> str:
