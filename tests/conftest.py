@@ -4,10 +4,13 @@ import ipaddress
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+
+from nanobee.providers.model_file import cache_folder
 
 _ROOT = Path(__file__).resolve().parent.parent
 _IS_SOURCE_TREE = (_ROOT / "nanobee" / "__init__.py").is_file()
@@ -45,7 +48,11 @@ def program() -> Callable[[str], str]:
 
 def _is_secret_or_setting(name: str) -> bool:
     upper = name.upper()
-    return upper.endswith(("_API_KEY", "_PROXY")) or (upper.startswith("NANOBEE_") and upper != "NANOBEE_CACHE")
+    return (
+        upper.startswith("XDG_")
+        or upper.endswith(("_API_KEY", "_PROXY"))
+        or (upper.startswith("NANOBEE_") and upper != "NANOBEE_CACHE")
+    )
 
 
 def _refuse_strangers(event: str, args: tuple[object, ...]) -> None:
@@ -60,10 +67,17 @@ def _refuse_strangers(event: str, args: tuple[object, ...]) -> None:
         raise RuntimeError(f"a test tried to reach {host}; tests use loopback only")
 
 
-def pytest_configure() -> None:
-    """Forget the developer's own keys, proxies and settings: no test may depend on them or spend with them."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Forget the developer's own keys, proxies and settings: no test may depend on them or spend with them.
+
+    What a test may use of theirs is the cache with the embedded model's file.
+    """
+    os.environ["NANOBEE_CACHE"] = str(cache_folder().parent)  # before HOME changes
     for name in filter(_is_secret_or_setting, list(os.environ)):
         del os.environ[name]
+    home = tempfile.TemporaryDirectory(prefix="nanobee-home-")
+    config.add_cleanup(home.cleanup)
+    os.environ["HOME"] = home.name
     sys.addaudithook(_refuse_strangers)
 
 
