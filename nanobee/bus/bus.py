@@ -124,6 +124,15 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """A session's open rows, control rows not counted."""
+
+    is_running: bool
+    queued: int
+    parked: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outgoing:
     """What one address has to send now."""
 
@@ -216,6 +225,10 @@ class Bus(Protocol):
 
     async def resume(self, session_key: str) -> int:
         """Make a session's parked rows ready again; return how many."""
+        ...
+
+    async def waiting(self, session_key: str) -> Waiting:
+        """What of a session is under way or waits."""
         ...
 
     async def answer_control(self, row: InboxRow, send: NewSend | None) -> None:

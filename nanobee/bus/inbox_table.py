@@ -1,15 +1,15 @@
 """Inbox table: receive, resolve, claim, finish and stop, each as one operation of the writer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from uuid import uuid4
 
-from nanobee.bus.bus import Claim, InboxRow, InboxState, MakeNotice, NewRow, Stopped, TurnRef, message_of
+from nanobee.bus.bus import Claim, InboxRow, InboxState, MakeNotice, NewRow, Stopped, TurnRef, Waiting, message_of
 from nanobee.bus.journaling import LastSeq, append_lines, ensure_session, insert_sends
 from nanobee.bus.lines import LineKind, NewLine, TurnState
 from nanobee.bus.rows import INBOX_COLUMNS, inbox_row, message_to_json, one, to_json
 from nanobee.bus.writer import Transaction
-from nanobee.channel import Lane, command_of
+from nanobee.channel import command_of
 from nanobee.messages import Address, InboundMessage
 
 KEEP_DONE_SECONDS = 72 * 3600.0
@@ -202,19 +202,25 @@ def recover(tx: Transaction, now: float) -> None:
     tx.db.execute("delete from outbox where state in ('sent', 'cancelled') and changed_at < ?", (old,))
 
 
-def announce_open(tx: Transaction, session_ready: Callable[[str], None], control_ready: Callable[[], None]) -> None:
-    """After a start: tell of every session and control row that waits."""
+def waiting_rows(tx: Transaction) -> list[InboxRow]:
+    """The rows that somebody must be told of after a start: every arriving one, and of each
+    session's ready ones and of the ready control rows the first.
+    """
     tx.changed = False
-    for (session_key,) in tx.db.execute("select distinct session from inbox where state = 'ready' and lane > 0"):
-        tx.after_commit.append(_call(session_ready, session_key))
-    if one(tx.db, "select 1 from inbox where state = 'ready' and lane = 0 limit 1"):
-        tx.after_commit.append(control_ready)
+    found = tx.db.execute(
+        f"select {INBOX_COLUMNS} from inbox where state = 'arriving' or id in"
+        " (select min(id) from inbox where state = 'ready' group by session, lane > 0) order by id"
+    )
+    return [inbox_row(row) for row in found]
 
 
-def _call(function: Callable[[str], None], argument: str) -> Callable[[], None]:
-    return lambda: function(argument)
-
-
-def lane_is_control(row: InboxRow) -> bool:
-    """Whether the row is taken singly, without its session."""
-    return row.lane == Lane.CONTROL
+def waiting(tx: Transaction, session_key: str) -> Waiting:
+    """Count a session's open rows."""
+    tx.changed = False
+    found = tx.db.execute(
+        "select state, count(*) from inbox where session = ? and lane > 0"
+        " and state in ('arriving', 'ready', 'running', 'parked') group by state",
+        (session_key,),
+    )
+    counts = dict(found.fetchall())
+    return Waiting("running" in counts, counts.get("ready", 0) + counts.get("arriving", 0), counts.get("parked", 0))

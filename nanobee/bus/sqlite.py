@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -20,6 +21,7 @@ from nanobee.bus.bus import (
     Outgoing,
     Stopped,
     TurnRef,
+    Waiting,
 )
 from nanobee.bus.journaling import append_lines, check_epoch, ensure_session, insert_sends
 from nanobee.bus.lines import Line, NewLine
@@ -39,10 +41,10 @@ SYNC_SECONDS = 2.0
 class SqliteBus:
     """Implements `nanobee.bus.bus.Bus`. Open it with `open_bus`."""
 
-    def __init__(self, writer: Writer, projection: Projection, listener: Listener) -> None:
+    def __init__(self, writer: Writer, projection: Projection) -> None:
         self._writer = writer
         self._projection = projection
-        self._listener = listener
+        self._listener: Listener = _Nobody()
         self._unsynced: dict[str, int] = {}
         self._has_unsynced = anyio.Event()
 
@@ -55,27 +57,26 @@ class SqliteBus:
             stored = inbox_table.receive(tx, rows, self._projection.last_seq, time.time())
             new = [row for row in stored if row is not None]
             tx.changed = bool(new)
-            tx.after_commit += [self._announcement(row) for row in new]
+            for row in new:
+                self._announce(tx, row)
             return [row is not None for row in stored]
 
         return await self._writer.submit(operation)
 
-    def _announcement(self, row: InboxRow) -> Callable[[], None]:
+    def _announce(self, tx: Transaction, row: InboxRow) -> None:
         if row.state is InboxState.ARRIVING:
-            return lambda: self._listener.row_arriving(row)
-        if row.lane is Lane.CONTROL:
-            return self._listener.control_ready
-        return lambda: self._listener.session_ready(row.session_key)
+            tx.after_commit.append(lambda: self._listener.row_arriving(row))
+        elif row.lane is Lane.CONTROL:
+            tx.after_commit.append(lambda: self._listener.control_ready())
+        else:
+            tx.after_commit.append(lambda: self._listener.session_ready(row.session_key))
 
     async def resolve(self, row: InboxRow, message: InboundMessage) -> None:
         """Complete an arriving row: it is ready."""
 
         def operation(tx: Transaction) -> None:
             inbox_table.resolve(tx, row.id, message, time.time())
-            if row.lane is Lane.CONTROL:
-                tx.after_commit.append(self._listener.control_ready)
-            else:
-                tx.after_commit.append(lambda: self._listener.session_ready(row.session_key))
+            self._announce(tx, replace(row, state=InboxState.READY, message=message))
 
         await self._writer.submit(operation, is_waited_for=False)
 
@@ -147,13 +148,17 @@ class SqliteBus:
         def operation(tx: Transaction) -> int:
             count = inbox_table.resume(tx, session_key, time.time())
             tx.after_commit.append(lambda: self._listener.session_ready(session_key))
-            tx.after_commit += [
-                self._announcement(row) for row in inbox_table.arriving(tx) if row.session_key == session_key
-            ]
+            for row in inbox_table.arriving(tx):
+                if row.session_key == session_key:
+                    self._announce(tx, row)
             tx.changed = count > 0
             return count
 
         return await self._writer.submit(operation)
+
+    async def waiting(self, session_key: str) -> Waiting:
+        """What of a session is under way or waits."""
+        return await self._writer.submit(lambda tx: inbox_table.waiting(tx, session_key), is_waited_for=False)
 
     async def answer_control(self, row: InboxRow, send: NewSend | None) -> None:
         """Close a control row, with its reply."""
@@ -224,7 +229,10 @@ class SqliteBus:
 
     def _announce_sends(self, tx: Transaction, addresses: Sequence[Address]) -> None:
         for address in addresses:
-            tx.after_commit.append(_bind(self._listener.outbox_ready, address))
+            tx.after_commit.append(self._outbox_call(address))
+
+    def _outbox_call(self, address: Address) -> Callable[[], None]:
+        return lambda: self._listener.outbox_ready(address)
 
     async def outgoing(self, address: Address) -> Outgoing:
         """Mark the address's next part as sending and return it."""
@@ -262,19 +270,28 @@ class SqliteBus:
 
         await self._writer.submit(operation)
 
-    async def announce_open(self) -> None:
-        """Tell the listener of everything that waits."""
+    async def listen(self, listener: Listener) -> None:
+        """Tell `listener` of everything that waits, and of everything from now on."""
 
         def operation(tx: Transaction) -> None:
-            tx.after_commit += [self._announcement(row) for row in inbox_table.arriving(tx)]
-            inbox_table.announce_open(tx, self._listener.session_ready, self._listener.control_ready)
+            for row in inbox_table.waiting_rows(tx):
+                self._announce(tx, row)
             self._announce_sends(tx, outbox_table.open_addresses(tx))
 
+        self._listener = listener
         await self._writer.submit(operation)
 
 
-def _bind(function: Callable[[Address], None], address: Address) -> Callable[[], None]:
-    return lambda: function(address)
+class _Nobody:
+    """Listens until the gateway's parts do: what it misses, `listen` tells again."""
+
+    def session_ready(self, session_key: str) -> None: ...
+
+    def control_ready(self) -> None: ...
+
+    def row_arriving(self, row: InboxRow) -> None: ...
+
+    def outbox_ready(self, address: Address) -> None: ...
 
 
 def _bind_seq(function: Callable[[str, int], None], session_key: str, seq: int) -> Callable[[], None]:
@@ -282,17 +299,15 @@ def _bind_seq(function: Callable[[str, int], None], session_key: str, seq: int) 
 
 
 @asynccontextmanager
-async def open_bus(state: Path, projection: Projection, listener: Listener) -> AsyncIterator[SqliteBus]:
+async def open_bus(state: Path, projection: Projection) -> AsyncIterator[SqliteBus]:
     """The bus of the state folder, recovered; the caller holds the folder's lock.
-
-    Nothing is announced before `announce_open`, so that the listener's parts can start first.
 
     Raises:
         BusError: the file cannot be opened.
     """
     writer = Writer(state / FILE_NAME, projection.append)
     writer.start()
-    bus = SqliteBus(writer, projection, listener)
+    bus = SqliteBus(writer, projection)
     try:
         await bus.recover()
         async with anyio.create_task_group() as tasks:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from nanobee.bus.lines import Line, LineKind, NewLine
+from nanobee.chat import Completion, FinishReason, ToolCall
 
 MAX_LINES = 4_000
 """Lines kept in memory; context never needs more, and reading them again costs a tail read."""
@@ -41,3 +42,23 @@ def message_line(role: str, content: str, **more: object) -> NewLine:
     data: dict[str, object] = {"role": role, "content": content}
     data.update((key, value) for key, value in more.items() if value)
     return NewLine(LineKind.MESSAGE, data)
+
+
+def assistant_line(completion: Completion, calls: Sequence[ToolCall] = ()) -> NewLine:
+    """The `message` line of a completion, with its calls as history keeps them."""
+    usage = completion.usage
+    counts = (
+        ("input", usage.input_tokens),
+        ("output", usage.output_tokens),
+        ("cached", usage.cached_tokens),
+        ("reasoning", usage.reasoning_tokens),
+    )
+    return message_line(
+        "assistant",
+        completion.content,
+        tool_calls=[{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls],
+        reasoning=completion.reasoning,
+        model=completion.model,
+        finish_reason=None if completion.finish_reason is FinishReason.STOP else completion.finish_reason,
+        usage={name: count for name, count in counts if count},
+    )

@@ -1,0 +1,168 @@
+"""CallRunner: the tool calls of a turn's steps, with their intents and results in the journal."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+import anyio
+
+from nanobee.agent.agent import Agent
+from nanobee.bus.bus import Claim, NewSend, message_of
+from nanobee.bus.lines import LineKind, NewLine
+from nanobee.chat import Completion, FinishReason, ToolCall, ToolResult
+from nanobee.context import UNKNOWN_OUTCOME, legal_arguments
+from nanobee.messages import PartKind
+from nanobee.sessions.session import Session, assistant_line, message_line
+from nanobee.tools.tool import ToolContext, ToolOutcome
+
+CUT_CALL = (
+    "Not run: your output reached its limit inside this call, so its arguments are cut. "
+    "Nothing was changed. Do it in several smaller calls."
+)
+MAX_ACTIVITY_CHARS = 60
+
+
+class CallRunner:
+    """Runs calls in order, those that are declared safe side by side. One object a turn."""
+
+    def __init__(self, agent: Agent, claim: Claim, session: Session) -> None:
+        self._agent = agent
+        self._claim = claim
+        self._session = session
+        self._count = sum(len(_calls_of(line.data)) for line in session.turn_lines(claim.ref.turn))
+        self._said: set[str] = set()
+
+    def has_said(self, text: str) -> bool:
+        """Whether the turn has sent exactly `text` into its own chat; for an empty text, anything."""
+        return text in self._said or (not text and bool(self._said))
+
+    async def run(self, completion: Completion, show: Callable[[str], None]) -> None:
+        """Run a completion's calls and store the assistant message and their results.
+
+        An effect begins only after its intent is on disk; the last results are on disk at the return.
+        """
+        calls = [self._own(call) for call in completion.tool_calls]
+        is_cut = completion.finish_reason is FinishReason.LENGTH
+        cut = calls[-1] if is_cut else None
+        lines = [assistant_line(completion, [replace(c, arguments=legal_arguments(c.arguments)) for c in calls])]
+        sends: list[NewSend] = []
+        for batch in self._batches(calls):
+            intents = [self._intent(call) for call in batch if call is not cut and not self._is_idempotent(call)]
+            if intents:
+                await self._record([*lines, *intents], sends)
+                lines, sends = [], []
+            show("; ".join(describe_call(call) for call in batch))
+            for call, outcome in zip(batch, await self._run_batch(batch, cut), strict=True):
+                lines.append(_result_line(call, outcome.result))
+                sends += self._sends(call, outcome)
+        await self._record(lines, sends)
+
+    async def settle(self) -> None:
+        """After a crash: answer the calls that were left open.
+
+        A call with an intent and no result is not run again: its outcome is unknown.
+        """
+        lines = self._session.turn_lines(self._claim.ref.turn)
+        answered = {line.data.get("tool_call_id") for line in lines if line.data.get("role") == "tool"}
+        begun = {line.data.get("call") for line in lines if line.kind == LineKind.TOOL_STARTED}
+        for line in lines:
+            for call in _calls_of(line.data):
+                if call.id in answered:
+                    continue
+                if call.id in begun:
+                    unknown = ToolResult(call.id, UNKNOWN_OUTCOME, is_error=True)
+                    await self._record([_result_line(call, unknown)], [])
+                else:
+                    await self._run_left(call)
+
+    async def _run_left(self, call: ToolCall) -> None:
+        if not self._is_idempotent(call):
+            await self._record([self._intent(call)], [])
+        outcome = await self._run_one(call)
+        await self._record([_result_line(call, outcome.result)], self._sends(call, outcome))
+
+    def _own(self, call: ToolCall) -> ToolCall:
+        """The call under an id that is unique in the session's history, whatever the server sent."""
+        self._count += 1
+        return ToolCall(f"call_{self._claim.ref.turn}_{self._count}", call.name, call.arguments)
+
+    def _batches(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
+        for is_safe, group in groupby(calls, self._is_parallel_safe):
+            if is_safe:
+                yield list(group)
+            else:
+                yield from ([call] for call in group)
+
+    def _is_parallel_safe(self, call: ToolCall) -> bool:
+        tool = self._agent.tools.get(call.name)
+        return tool is not None and tool.is_parallel_safe
+
+    def _is_idempotent(self, call: ToolCall) -> bool:
+        tool = self._agent.tools.get(call.name)
+        return tool is None or tool.is_idempotent
+
+    @staticmethod
+    def _intent(call: ToolCall) -> NewLine:
+        return NewLine(LineKind.TOOL_STARTED, {"call": call.id, "name": call.name})
+
+    async def _run_batch(self, batch: Sequence[ToolCall], cut: ToolCall | None) -> list[ToolOutcome]:
+        outcomes: dict[str, ToolOutcome] = {}
+
+        async def run_one(call: ToolCall) -> None:
+            outcomes[call.id] = await self._run_one(call)
+
+        async with anyio.create_task_group() as tasks:
+            for call in batch:
+                if call is cut:
+                    outcomes[call.id] = ToolOutcome(ToolResult(call.id, CUT_CALL, is_error=True))
+                else:
+                    tasks.start_soon(run_one, call)
+        return [outcomes[call.id] for call in batch]
+
+    async def _run_one(self, call: ToolCall) -> ToolOutcome:
+        message = message_of(self._claim.rows[-1])
+        context = ToolContext(
+            workspace=self._agent.workspace,
+            address=message.address,
+            session_key=self._session.key,
+            turn=self._claim.ref.turn,
+            call_id=call.id,
+            sender_id=message.sender_id,
+            reachable=self._agent.reachable,
+        )
+        return await self._agent.tools.call(context, call)
+
+    def _sends(self, call: ToolCall, outcome: ToolOutcome) -> list[NewSend]:
+        self._said |= {m.text.strip() for m in outcome.sends if m.address == self._claim.address}
+        return [
+            self._agent.send(message, PartKind.MESSAGE, f"{call.id}.{number}")
+            for number, message in enumerate(outcome.sends)
+        ]
+
+    async def _record(self, lines: Sequence[NewLine], sends: Sequence[NewSend]) -> None:
+        self._session.extend(await self._agent.around.bus.record(self._claim.ref, lines, sends))
+
+
+def _result_line(call: ToolCall, result: ToolResult) -> NewLine:
+    return message_line("tool", result.content, tool_call_id=call.id, name=call.name, is_error=result.is_error or None)
+
+
+def _calls_of(data: object) -> list[ToolCall]:
+    found = data.get("tool_calls") if isinstance(data, dict) else None
+    if not isinstance(found, list):
+        return []
+    return [ToolCall(call["id"], call["name"], call["arguments"]) for call in found]
+
+
+def describe_call(call: ToolCall) -> str:
+    """A call in a few words for people: its name and its first short argument."""
+    try:
+        arguments = json.loads(call.arguments)
+    except ValueError:
+        return call.name
+    values = arguments.values() if isinstance(arguments, dict) else ()
+    for value in values:
+        if isinstance(value, str) and value and "\n" not in value:
+            return f"{call.name} {value[:MAX_ACTIVITY_CHARS]}"
+    return call.name

@@ -1,0 +1,126 @@
+"""Commands: messages that begin with a slash, answered without the model.
+
+A command is registered, not imported by who runs it. Those in the control lane overtake
+everything; the others wait for their turn in the session.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from nanobee.agent import phrases
+from nanobee.agent.agent import Agent
+from nanobee.bus.bus import InboxRow
+from nanobee.bus.lines import LineKind, NewLine
+from nanobee.channel import command_of
+from nanobee.phrases import Language, Phrase
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What a command answers, and the session lines that it writes (session lane only)."""
+
+    text: str
+    lines: Sequence[NewLine] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommandContext:
+    """Who asked for what, where."""
+
+    agent: Agent
+    commands: "Commands"
+    row: InboxRow
+    arguments: str
+
+
+Run = Callable[[CommandContext], Awaitable[CommandResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One slash command."""
+
+    name: str
+    """With its slash."""
+    summary: Phrase
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """The commands by name."""
+
+    language: Language
+    _by_name: dict[str, Command] = field(default_factory=dict)
+
+    def register(self, command: Command) -> None:
+        """Add a command; a second one of the same name replaces the first."""
+        self._by_name[command.name] = command
+
+    async def run(self, agent: Agent, row: InboxRow) -> CommandResult:
+        """Run the command that the row's text begins with; an unknown one gets a suggestion."""
+        text = row.message.text if row.message is not None else ""
+        name = command_of(text) or text
+        command = self._by_name.get(name)
+        if command is None:
+            return CommandResult(self._unknown(name))
+        arguments = text.strip().partition(" ")[2].strip()
+        return await command.run(CommandContext(agent, self, row, arguments))
+
+    @staticmethod
+    def name_of(row: InboxRow) -> str | None:
+        """The command that the row's text begins with."""
+        return command_of(row.message.text) if row.message is not None else None
+
+    def _unknown(self, name: str) -> str:
+        close = get_close_matches(name, self._by_name, n=1)
+        suggestion = phrases.SUGGESTION.say(self.language, name=close[0]) if close else ""
+        return phrases.UNKNOWN_COMMAND.say(self.language, name=name, suggestion=suggestion)
+
+    def help(self) -> str:
+        """All commands, a line each."""
+        return "\n".join(
+            f"{command.name}: {command.summary.say(self.language)}" for _, command in sorted(self._by_name.items())
+        )
+
+
+async def _help(context: CommandContext) -> CommandResult:
+    return CommandResult(context.commands.help())
+
+
+async def _new(context: CommandContext) -> CommandResult:
+    return CommandResult(phrases.NEW_SESSION.say(context.agent.language), [NewLine(LineKind.RESET)])
+
+
+async def _status(context: CommandContext) -> CommandResult:
+    waiting = await context.agent.around.bus.waiting(context.row.session_key)
+    doing = phrases.WORKING if waiting.is_running else phrases.IDLE
+    language = context.agent.language
+    text = phrases.STATUS.say(
+        language,
+        model=context.agent.model.label,
+        doing=doing.say(language),
+        waiting=waiting.queued,
+        parked=waiting.parked,
+    )
+    return CommandResult(text)
+
+
+async def _resume(context: CommandContext) -> CommandResult:
+    count = await context.agent.around.bus.resume(context.row.session_key)
+    phrase = phrases.RESUMED if count else phrases.NOTHING_PARKED
+    return CommandResult(phrase.say(context.agent.language, count=count))
+
+
+def create_commands(language: Language) -> Commands:
+    """The commands that every chat has; `/stop` is the dispatcher's, which owns the running turns."""
+    commands = Commands(language)
+    for name, summary, run in (
+        ("/help", phrases.HELP_HELP, _help),
+        ("/new", phrases.HELP_NEW, _new),
+        ("/status", phrases.HELP_STATUS, _status),
+        ("/resume", phrases.HELP_RESUME, _resume),
+    ):
+        commands.register(Command(name, summary, run))
+    return commands

@@ -1,0 +1,181 @@
+"""Dispatcher: sessions side by side, one turn a session at a time, control rows at once."""
+
+import logging
+
+import anyio
+from anyio.abc import TaskGroup
+
+from nanobee.agent import phrases
+from nanobee.agent.agent import Agent
+from nanobee.agent.commands import Command, CommandContext, CommandResult, Commands
+from nanobee.agent.turn import Turn
+from nanobee.bus.bus import Claim, InboxRow, NewSend, Stopped, message_of
+from nanobee.bus.lines import LineKind, NewLine, TurnState
+from nanobee.errors import BusError, StaleTurnError
+from nanobee.messages import OutboundMessage, PartKind
+
+logger = logging.getLogger(__name__)
+
+MAX_TURNS = 64
+"""Turns at once; what is scarce is limited elsewhere, by model calls a provider."""
+BUS_PAUSE_SECONDS = 1.0
+"""How long a session waits when the bus cannot be written."""
+STOP = "/stop"
+
+
+class Dispatcher:
+    """Claims what is ready and runs it. Every task belongs to the group given to `start`."""
+
+    def __init__(self, agent: Agent, commands: Commands) -> None:
+        self._agent = agent
+        self._commands = commands
+        self._commands.register(Command(STOP, phrases.HELP_STOP, self._never))
+        self._slots = anyio.Semaphore(MAX_TURNS)
+        self._sessions: dict[str, bool] = {}
+        self._running: dict[str, tuple[str, anyio.CancelScope]] = {}
+        self._tasks: TaskGroup | None = None
+
+    def start(self, tasks: TaskGroup) -> None:
+        """Run turns from now on."""
+        self._tasks = tasks
+
+    # Sessions
+
+    def session_ready(self, session_key: str) -> None:
+        """The session may have something to claim."""
+        if self._tasks is None:
+            return
+        if session_key in self._sessions:
+            self._sessions[session_key] = True
+        else:
+            self._sessions[session_key] = False
+            self._tasks.start_soon(self._work, session_key, name="session")
+
+    async def _work(self, session_key: str) -> None:
+        """Run a session's turns until nothing of it is ready."""
+        try:
+            while True:
+                self._sessions[session_key] = False
+                try:
+                    claim = await self._agent.around.bus.claim(session_key)
+                except BusError as error:
+                    logger.error("%s: %s", session_key, error)
+                    await anyio.sleep(BUS_PAUSE_SECONDS)
+                    continue
+                if claim is not None:
+                    await self._run(claim)
+                elif not self._sessions[session_key]:
+                    return
+        finally:
+            del self._sessions[session_key]
+
+    async def _run(self, claim: Claim) -> None:
+        """Run one claim; whatever happens in it, the session goes on."""
+        key = claim.ref.session_key
+        with anyio.CancelScope() as scope:
+            self._running[key] = (claim.ref.turn, scope)
+            try:
+                if claim.rows[0].is_command:
+                    await self._run_command(claim)
+                else:
+                    async with self._slots:
+                        await self._run_turn(claim)
+            except StaleTurnError:
+                self._agent.around.sessions.forget(key)
+            except BusError as error:
+                logger.error("%s: %s; the turn is resumed", key, error)
+                self._agent.around.sessions.forget(key)
+                await self._hand_back(claim)
+            finally:
+                del self._running[key]
+        if scope.cancelled_caught:
+            # What the turn wrote last, and what /stop wrote, is not in the cached session.
+            self._agent.around.sessions.forget(key)
+
+    async def _run_turn(self, claim: Claim) -> None:
+        try:
+            session = await self._agent.around.sessions.load(claim.ref.session_key)
+            known = session.lines[-1].seq if session.lines else 0
+            session.extend(line for line in claim.lines if line.seq > known)
+            await Turn(self._agent, claim, session).run()
+        except (StaleTurnError, BusError):
+            raise
+        except Exception:
+            # One turn's fault must not end its session: the user is told, the next message works.
+            logger.exception("%s: turn %s failed", claim.ref.session_key, claim.ref.turn)
+            await self._fail(claim)
+
+    async def _fail(self, claim: Claim) -> None:
+        text = phrases.INTERNAL_FAULT.say(self._agent.language)
+        lines = [NewLine(LineKind.TURN, {"state": TurnState.FAILED, "reason": text})]
+        await self._agent.around.bus.finish(claim.ref, lines, [self._reply(claim.rows[-1], text)])
+        self._agent.around.sessions.forget(claim.ref.session_key)
+
+    async def _run_command(self, claim: Claim) -> None:
+        row = claim.rows[0]
+        result = await self._commands.run(self._agent, row)
+        await self._agent.around.bus.finish(claim.ref, result.lines, [self._reply(row, result.text)])
+        self._agent.around.sessions.forget(claim.ref.session_key)
+
+    async def _hand_back(self, claim: Claim) -> None:
+        while True:
+            await anyio.sleep(BUS_PAUSE_SECONDS)
+            try:
+                return await self._agent.around.bus.hand_back(claim.ref)
+            except StaleTurnError:
+                return
+            except BusError as error:
+                logger.error("%s: %s", claim.ref.session_key, error)
+
+    # Control rows
+
+    def control_ready(self) -> None:
+        """A control row waits: it takes no slot and no session."""
+        if self._tasks is not None:
+            self._tasks.start_soon(self._control, name="control")
+
+    async def _control(self) -> None:
+        bus = self._agent.around.bus
+        try:
+            while (row := await bus.claim_control()) is not None:
+                await self._run_control(row)
+        except BusError as error:
+            logger.error("a control row waits: %s", error)
+
+    async def _run_control(self, row: InboxRow) -> None:
+        if self._commands.name_of(row) == STOP:
+            await self._stop(row)
+            return
+        try:
+            result = await self._commands.run(self._agent, row)
+        except BusError:
+            raise
+        except Exception:
+            # A command's fault must not block the control lane.
+            logger.exception("%s: a command failed", row.session_key)
+            result = CommandResult(phrases.INTERNAL_FAULT.say(self._agent.language))
+        await self._agent.around.bus.answer_control(row, self._reply(row, result.text))
+
+    async def _stop(self, row: InboxRow) -> None:
+        stopped = await self._agent.around.bus.stop(
+            row, row.session_key, lambda stopped: self._stop_notice(row, stopped)
+        )
+        turn, scope = self._running.get(row.session_key, (None, None))
+        if scope is not None and turn == stopped.turn:
+            self._agent.around.live.close(message_of(row).address)
+            scope.cancel()
+
+    def _stop_notice(self, row: InboxRow, stopped: Stopped) -> NewSend:
+        language = self._agent.language
+        phrase = phrases.NOTHING_TO_STOP if stopped.turn is None else phrases.STOPPED
+        text = phrase.say(language)
+        if stopped.parked:
+            text += " " + phrases.PARKED.say(language, count=stopped.parked)
+        return self._reply(row, text)
+
+    def _reply(self, row: InboxRow, text: str) -> NewSend:
+        message = message_of(row)
+        return self._agent.send(OutboundMessage(message.address, text, message.source_id), PartKind.NOTICE, "reply")
+
+    async def _never(self, context: CommandContext) -> CommandResult:
+        raise AssertionError("/stop is run by the dispatcher itself")

@@ -1,0 +1,50 @@
+"""What the agent says in its own name."""
+
+from nanobee.phrases import Phrase
+
+MODEL_FAILED = Phrase(
+    en="The model gave no answer: {reason} Your message is kept; write again to go on.",
+    zh="模型没有回答：{reason} 您的消息已保留，再发一条即可继续。",
+)
+EMPTY_ANSWER = Phrase(
+    en="The model gave an empty answer {times} times. Your message is kept; write again to go on.",
+    zh="模型连续 {times} 次给出空回答。您的消息已保留，再发一条即可继续。",
+)
+CUT_CALLS = Phrase(
+    en="The model's output was cut {times} times while it called a tool; nothing of those calls was run. "
+    "Ask for it in smaller pieces.",
+    zh="模型在调用工具时输出被截断 {times} 次，这些调用均未执行。请分成更小的部分再试。",
+)
+STEP_LIMIT = Phrase(
+    en="I stopped after {steps} steps without a final answer. Write “go on” to continue.",
+    zh="已执行 {steps} 步仍未得到最终回答，已停止。发送“继续”可接着做。",
+)
+INTERNAL_FAULT = Phrase(
+    en="Something went wrong inside nanobee; the log has the details. Your message is kept; write again to go on.",
+    zh="nanobee 内部出错，详情见日志。您的消息已保留，再发一条即可继续。",
+)
+STOPPED = Phrase(en="Stopped.", zh="已停止。")
+NOTHING_TO_STOP = Phrase(en="Nothing was running.", zh="当前没有正在运行的任务。")
+PARKED = Phrase(
+    en="{count} waiting message(s) are kept aside; /resume runs them.",
+    zh="有 {count} 条排队消息已暂存，发送 /resume 可继续处理。",
+)
+RESUMED = Phrase(en="{count} message(s) go on.", zh="{count} 条消息继续处理。")
+NOTHING_PARKED = Phrase(en="Nothing is kept aside here.", zh="这里没有暂存的消息。")
+NEW_SESSION = Phrase(en="A new conversation begins.", zh="新的对话开始了。")
+UNKNOWN_COMMAND = Phrase(
+    en="There is no command {name}.{suggestion} /help lists them.",
+    zh="没有命令 {name}。{suggestion}发送 /help 查看所有命令。",
+)
+SUGGESTION = Phrase(en=" Did you mean {name}?", zh="您是否想用 {name}？")
+STATUS = Phrase(
+    en="Model: {model}\nThis chat: {doing}; {waiting} waiting, {parked} kept aside",
+    zh="模型：{model}\n本对话：{doing}；排队 {waiting} 条，暂存 {parked} 条",
+)
+WORKING = Phrase(en="working", zh="处理中")
+IDLE = Phrase(en="idle", zh="空闲")
+HELP_STOP = Phrase(en="stop the running turn; waiting messages are kept aside", zh="停止当前处理，排队消息暂存")
+HELP_RESUME = Phrase(en="run the messages that were kept aside", zh="继续处理暂存的消息")
+HELP_STATUS = Phrase(en="show the model and what this chat is doing", zh="查看模型和本对话状态")
+HELP_NEW = Phrase(en="begin a new conversation", zh="开始新的对话")
+HELP_HELP = Phrase(en="list the commands", zh="列出所有命令")

@@ -1,0 +1,41 @@
+"""ChannelInbox: the door through which one channel's events come in."""
+
+import logging
+
+from nanobee.bus.bus import Bus, NewRow
+from nanobee.channel import Arrival, Channel, Receipt, admits
+from nanobee.config import ChannelSettings
+
+logger = logging.getLogger(__name__)
+
+
+class ChannelInbox:
+    """Implements `nanobee.channel.Inbox` for one channel: closed to strangers, deduplicated, durable."""
+
+    def __init__(self, bus: Bus, channel: Channel[ChannelSettings]) -> None:
+        self._bus = bus
+        self._channel = channel
+
+    async def receive(self, *arrivals: Arrival) -> list[Receipt]:
+        """Store the arrivals of admitted senders, in one transaction.
+
+        Raises:
+            BusError: nothing was stored; the channel must not acknowledge.
+        """
+        receipts = [Receipt.REFUSED] * len(arrivals)
+        admitted = []
+        for place, arrival in enumerate(arrivals):
+            if not admits(self._channel.settings.allow_from, arrival.sender_id):
+                logger.info("channel %s: ignored a message of somebody who is not in allow_from", self._channel.name)
+                continue
+            if not arrival.session_key.startswith(f"{self._channel.name}:"):
+                raise ValueError(f"channel {self._channel.name} handed in a message for {arrival.session_key}")
+            admitted.append((place, NewRow(arrival, self._dedupe(arrival))))
+        if admitted:
+            stored = await self._bus.receive([row for _, row in admitted])
+            for (place, _), is_new in zip(admitted, stored, strict=True):
+                receipts[place] = Receipt.STORED if is_new else Receipt.DUPLICATE
+        return receipts
+
+    def _dedupe(self, arrival: Arrival) -> str:
+        return f"{self._channel.name}:{self._channel.account}:{arrival.event_key}"

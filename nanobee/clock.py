@@ -1,0 +1,30 @@
+"""Clock: the time, in the zone in which people read it."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Local time by the setting `timezone`."""
+
+    zone: ZoneInfo | None = None
+    """None is the machine's own zone, with its summer time."""
+
+    def now(self) -> datetime:
+        """Aware UTC."""
+        return datetime.now(UTC)
+
+    def local(self, at: datetime) -> datetime:
+        """`at` as people read it."""
+        return at.astimezone(self.zone)
+
+
+def load_clock(name: str) -> Clock:
+    """The clock of the zone called `name`, or of the machine for `local`.
+
+    Raises:
+        ZoneInfoNotFoundError: there is no such zone.
+    """
+    return Clock(None if name == "local" else ZoneInfo(name))

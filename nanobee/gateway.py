@@ -1,0 +1,233 @@
+"""Gateway: the composition root. Builds every part, owns the task groups, stops them in order."""
+
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+from anyio.abc import TaskGroup
+
+from nanobee.agent.agent import Agent, Surroundings
+from nanobee.agent.commands import create_commands
+from nanobee.agent.dispatch import Dispatcher
+from nanobee.bus.bus import InboxRow
+from nanobee.bus.delivery import Delivery
+from nanobee.bus.holder import hold
+from nanobee.bus.inbox import ChannelInbox
+from nanobee.bus.resolver import Resolver
+from nanobee.bus.sqlite import SqliteBus, open_bus
+from nanobee.channel import Channel
+from nanobee.clock import load_clock
+from nanobee.config import ChannelSettings, Settings
+from nanobee.config_source import validate_section
+from nanobee.errors import ChannelAuthError
+from nanobee.messages import Address
+from nanobee.plugins import load_channel
+from nanobee.providers.discover import choose_model
+from nanobee.providers.model import Model
+from nanobee.sessions.files import SessionFiles
+from nanobee.sessions.store import SessionStore
+from nanobee.system_prompt import SystemPrompt
+from nanobee.tools.builtin import create_builtin_registry
+from nanobee.workspace import init_workspace
+
+logger = logging.getLogger(__name__)
+
+AnyChannel = Channel[ChannelSettings]
+DRAIN_SECONDS = 5.0
+"""How long a stop waits for the sends that are under way."""
+CLOSE_SECONDS = 5.0
+"""How long a stop waits for the model's connections to close."""
+FIRST_PAUSE_SECONDS = 1.0
+MAX_PAUSE_SECONDS = 60.0
+"""Pauses before a channel that fell over is started again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switchboard:
+    """Tells each part what the bus has for it; implements `nanobee.bus.bus.Listener`."""
+
+    dispatcher: Dispatcher
+    resolver: Resolver
+    delivery: Delivery
+
+    def session_ready(self, session_key: str) -> None:
+        """To the dispatcher."""
+        self.dispatcher.session_ready(session_key)
+
+    def control_ready(self) -> None:
+        """To the dispatcher."""
+        self.dispatcher.control_ready()
+
+    def row_arriving(self, row: InboxRow) -> None:
+        """To the resolver."""
+        self.resolver.row_arriving(row)
+
+    def outbox_ready(self, address: Address) -> None:
+        """To the delivery."""
+        self.delivery.wake(address)
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A running gateway's parts, for those who started it."""
+
+    bus: SqliteBus
+    agent: Agent
+    channels: Mapping[str, AnyChannel]
+    _delivery: Delivery
+    _turns: anyio.CancelScope
+
+    async def wind_down(self) -> None:
+        """Interrupt turns (the next start resumes them) and let the sends under way end, while channels still live."""
+        self._turns.cancel()
+        await self._delivery.drain(DRAIN_SECONDS)
+
+
+@asynccontextmanager
+async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], model: Model) -> AsyncIterator[Gateway]:
+    """Everything but the channels' own `run`: bus, turns, deliveries. The state folder is held by us.
+
+    At the end turns are interrupted (the next start resumes them), and the sends that are
+    under way are waited for.
+
+    Raises:
+        HeldError: another process holds the state folder.
+        StateError: the state folder cannot be used.
+    """
+    with hold(settings.state):
+        init_workspace(settings.workspace)
+        files = SessionFiles(settings.state)
+        async with open_bus(settings.state, files) as bus:
+            delivery, resolver = Delivery(channels), Resolver(channels)
+            around = Surroundings(bus, SessionStore(files, bus), delivery.live, _splitter(channels))
+            agent = _create_agent(settings, around, model)
+            dispatcher = Dispatcher(agent, create_commands(settings.language))
+            async with anyio.create_task_group() as sending:
+                delivery.start(bus, sending)
+                async with anyio.create_task_group() as working:
+                    resolver.start(bus, working)
+                    dispatcher.start(working)
+                    await bus.listen(Switchboard(dispatcher, resolver, delivery))
+                    try:
+                        yield Gateway(bus, agent, channels, delivery, working.cancel_scope)
+                    finally:
+                        working.cancel_scope.cancel()
+                await delivery.drain(DRAIN_SECONDS)
+                sending.cancel_scope.cancel()
+
+
+def _create_agent(settings: Settings, around: Surroundings, model: Model) -> Agent:
+    clock = load_clock(settings.timezone)
+    return Agent(
+        around=around,
+        model=model,
+        tools=create_builtin_registry(),
+        prompt=SystemPrompt(settings.workspace, clock),
+        workspace=settings.workspace,
+        settings=settings.agent,
+        clock=clock,
+        language=settings.language,
+        reachable=settings.owner,
+    )
+
+
+def _splitter(channels: Mapping[str, AnyChannel]) -> Callable[[Address, str], Sequence[str]]:
+    def split(address: Address, text: str) -> Sequence[str]:
+        channel = channels.get(address.channel)
+        return (text,) if channel is None else channel.split(text)
+
+    return split
+
+
+async def run_channel(gateway: Gateway, channel: AnyChannel) -> None:
+    """Run a channel until it is done, again after each fault, with growing pauses.
+
+    Raises:
+        ChannelAuthError: the platform refuses our credentials.
+    """
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        started = anyio.current_time()
+        try:
+            return await channel.run(ChannelInbox(gateway.bus, channel))
+        except ChannelAuthError:
+            raise
+        except Exception:
+            # One channel's fault must not end the others.
+            logger.exception("channel %s fell over; it starts again in %.0f s", channel.name, pause)
+        await anyio.sleep(pause)
+        was_long = anyio.current_time() - started > 2 * MAX_PAUSE_SECONDS
+        pause = FIRST_PAUSE_SECONDS if was_long else min(pause * 2, MAX_PAUSE_SECONDS)
+
+
+async def _run_beside(gateway: Gateway, channel: AnyChannel) -> None:
+    try:
+        await run_channel(gateway, channel)
+        logger.info("channel %s is done", channel.name)
+    except ChannelAuthError as error:
+        logger.error("channel %s is down until its settings are changed: %s", channel.name, error)
+
+
+def create_channels(settings: Settings) -> dict[str, AnyChannel]:
+    """The configured channels by name, none of them running yet.
+
+    Raises:
+        ConfigError: a section is wrong, or names a kind that is not installed.
+    """
+    channels: dict[str, AnyChannel] = {}
+    for name, section in settings.channels.items():
+        channel_type = load_channel(section.kind)
+        channels[name] = channel_type(name, validate_section(channel_type.settings_type, section, f"channels.{name}"))
+    return channels
+
+
+async def run_gateway(settings: Settings, *, foreground: str | None = None, announce: Callable[[str], None]) -> None:
+    """Run the configured gateway until SIGTERM (also SIGINT without a foreground channel).
+
+    With a `foreground` channel it ends when that channel's `run` does. `announce` gets the one
+    line that says which model answers.
+
+    Raises:
+        ConfigError: the start is refused.
+        HeldError: another process holds the state folder.
+        ChannelError: the foreground channel failed.
+    """
+    channels = create_channels(settings)
+    model = await choose_model(settings, os.environ)
+    try:
+        if model.note:
+            announce(model.note)
+        async with open_gateway(settings, channels, model) as gateway, anyio.create_task_group() as tasks:
+            tasks.start_soon(_watch_signals, gateway, tasks, foreground is None)
+            for name, channel in channels.items():
+                if name != foreground:
+                    tasks.start_soon(_run_beside, gateway, channel)
+            if foreground is not None:
+                await channels[foreground].run(ChannelInbox(gateway.bus, channels[foreground]))
+                await gateway.wind_down()
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            await model.provider.aclose()
+
+
+async def _watch_signals(gateway: Gateway, tasks: TaskGroup, takes_interrupt: bool) -> None:
+    """The first signal winds down, the second ends the process at once."""
+    signals = [signal.SIGTERM, signal.SIGINT] if takes_interrupt else [signal.SIGTERM]
+    is_stopping = False
+    with anyio.open_signal_receiver(*signals) as received:
+        async for number in received:
+            if is_stopping:
+                os._exit(128 + number)
+            logger.info("%s: stopping", number.name)
+            is_stopping = True
+            tasks.start_soon(_end, gateway, tasks.cancel_scope)
+
+
+async def _end(gateway: Gateway, scope: anyio.CancelScope) -> None:
+    await gateway.wind_down()
+    scope.cancel()
