@@ -6,6 +6,7 @@ NanobeeError
 │   ├── HeldError               another process holds the state folder
 │   ├── BusError                a transition of the bus failed (disk full, damaged file)
 │   └── StaleTurnError          this turn was stopped or taken over; its writer must end
+├── ModelFileError              the machine's: the embedded model's file cannot be fetched or stored
 ├── PluginError                 a package's: found by entry point, but cannot be loaded
 ├── ChannelError                a chat platform's
 │   ├── ChannelAuthError        the platform refuses our credentials: the channel is down
@@ -81,6 +82,10 @@ class BusError(StateError):
 
 class StaleTurnError(StateError):
     """The turn's epoch has passed: it was stopped or taken over, and writes no more."""
+
+
+class ModelFileError(NanobeeError):
+    """The embedded model's file cannot be fetched or stored; what was there before is untouched."""
 
 
 class PluginError(NanobeeError):

@@ -1,0 +1,280 @@
+"""Which model answers: the configured one, else one behind a key, on this machine, or the embedded one."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from nanobee.config import OpenAISettings, Settings
+from nanobee.errors import ProviderError
+from nanobee.phrases import Phrase
+from nanobee.providers.catalog import (
+    EMBEDDED_NAME,
+    HOSTED_SERVICES,
+    LOCAL_SERVERS,
+    HostedService,
+    LocalServer,
+    find_service,
+    find_service_at,
+    read_host,
+    read_variable,
+)
+from nanobee.providers.kinds import (
+    GET_COMMAND,
+    INSTALL_COMMAND,
+    check_base_url,
+    config_error,
+    create_configured,
+    create_local,
+    create_openai,
+    has_llama,
+    validate,
+)
+from nanobee.providers.local import LocalProvider, LocalSettings
+from nanobee.providers.model import Model
+from nanobee.providers.model_file import find_model
+from nanobee.providers.probe import (
+    Found,
+    ProbeError,
+    describe_model,
+    find_local_server,
+    list_models,
+    rank_models,
+)
+
+KEY_NOTE = Phrase(
+    "{label} answers, with the key in {variable}; {model_variable} names another model.",
+    "由 {label} 回答（密钥来自 {variable}）；可用 {model_variable} 换别的模型。",
+)
+URL_NOTE = Phrase(
+    "{label} answers, at the address in {variable}; {model_variable} names another model.",
+    "由 {label} 回答（地址来自 {variable}）；可用 {model_variable} 换别的模型。",
+)
+SERVER_NOTE = Phrase(
+    "{label} answers, served by {title}; agent.model names another one.",
+    "由 {label} 回答（由 {title} 提供）；可用 agent.model 换别的模型。",
+)
+NO_MODEL = Phrase(
+    "no model was found: export an API key ({variables}, …), or start Ollama, or use the embedded toy: {commands}",
+    "没有找到模型：请设置 API 密钥（{variables} 等），或启动 Ollama，或使用内置的玩具模型：{commands}",
+)
+
+
+async def choose_model(
+    settings: Settings,
+    environ: Mapping[str, str],
+    *,
+    source: str = "configuration",
+    servers: Sequence[LocalServer] | None = None,
+    start: bool = True,
+) -> Model:
+    """The model that answers, with a line for people in its `note`.
+
+    `agent.model` decides where it is set: an entry of `providers`, or a name from the catalog
+    (`openai/…` with its key in the environment, `ollama/…`, `local/…`). With providers and no
+    `agent.model`, the one provider is asked what it serves. Without both, the first of: a key in
+    the environment, a server on this machine, the embedded model.
+
+    Args:
+        settings: the whole configuration.
+        environ: where keys and addresses are looked for.
+        source: what a ConfigError names as the file.
+        servers: what to look for on this machine; None takes the catalog's.
+        start: whether an embedded model begins to load at once.
+
+    Raises:
+        ConfigError: there is none, or what is configured cannot be used. It quotes no value.
+    """
+    search = _Search(settings, environ, source, find_servers(environ) if servers is None else servers)
+    if settings.agent.model is not None:
+        model = await search.create_named(settings.agent.model)
+    elif settings.providers:
+        model = await search.create_only()
+    else:
+        model = await search.create_found()
+    if start and isinstance(model.provider, LocalProvider):
+        with suppress(ProviderError):  # the first call tries again, and tells
+            await model.provider.start()
+    return model
+
+
+def find_servers(environ: Mapping[str, str]) -> tuple[LocalServer, ...]:
+    """The catalog's servers, with Ollama where its own variables put it."""
+    return tuple(_place_ollama(server, environ) if server.is_ollama else server for server in LOCAL_SERVERS)
+
+
+def _place_ollama(server: LocalServer, environ: Mapping[str, str]) -> LocalServer:
+    tokens = read_variable(environ, "OLLAMA_CONTEXT_LENGTH")
+    if tokens.isascii() and tokens.isdigit() and int(tokens) > 0:
+        server = replace(server, default_context_tokens=int(tokens))
+    address = read_variable(environ, "OLLAMA_HOST")
+    if not address or address.startswith("https:"):
+        return server
+    try:
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        host, port = parts.hostname or server.host, parts.port or server.port
+    except ValueError:
+        return server
+    # Where it listens on every address, it is reached on this machine's own.
+    return replace(server, host=server.host if host in ("0.0.0.0", "::") else host, port=port)
+
+
+class _Search:
+    """One search: what there is to look at."""
+
+    def __init__(
+        self, settings: Settings, environ: Mapping[str, str], source: str, servers: Sequence[LocalServer]
+    ) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._source = source
+        self._servers = servers
+
+    async def create_named(self, label: str) -> Model:
+        """The Model that `agent.model` names."""
+        name, slash, model_name = label.partition("/")
+        if not slash or not name or not model_name.strip():
+            raise config_error(self._source, "agent.model", "is not of the form provider/model")
+        if name in self._settings.providers:
+            return create_configured(self._settings, self._environ, name, model_name, self._source)
+        service = find_service(name)
+        if service is not None:
+            return await self._create_hosted_by_name(service, model_name)
+        for server in self._servers:
+            if server.name == name:
+                return self._create_served(Found(server, await describe_model(server, model_name)))
+        if name == EMBEDDED_NAME:
+            return self._create_embedded()
+        known = ", ".join(self._settings.providers) or "none"
+        raise config_error(self._source, "agent.model", f"names a provider that is not in providers ({known})")
+
+    async def create_only(self) -> Model:
+        """The Model of the one provider, when `agent.model` does not say which."""
+        names = list(self._settings.providers)
+        if len(names) > 1:
+            reason = f"is not set, and there are several providers ({', '.join(names)}): name one as provider/model"
+            raise config_error(self._source, "agent.model", reason)
+        name = names[0]
+        if self._settings.providers[name].kind != "openai":
+            return create_configured(self._settings, self._environ, name, "", self._source)
+        return create_configured(self._settings, self._environ, name, await self._find_only_model(name), self._source)
+
+    async def _find_only_model(self, name: str) -> str:
+        """A known service's usual model, or the one that the server serves; never a guess among several."""
+        openai_settings = validate(OpenAISettings, self._settings, name, self._source)
+        service = find_service_at(openai_settings.base_url)
+        if service is not None:
+            return service.model
+        key = openai_settings.api_key
+        try:
+            served = rank_models(
+                await list_models(openai_settings.base_url, api_key=key.get_secret_value() if key else None)
+            )
+        except ProbeError:
+            served = ()
+        if len(served) == 1:
+            return served[0].name
+        reason = f"is not set: name the model as {name}/MODEL"
+        if served:
+            reason += " (it serves " + ", ".join(model.name for model in served[:5]) + ")"
+        raise config_error(self._source, "agent.model", reason)
+
+    async def create_found(self) -> Model:
+        """The first Model that is there without any configuration."""
+        for service in HOSTED_SERVICES:
+            model = await self._create_hosted(service)
+            if model is not None:
+                return model
+        found = await find_local_server(self._servers)
+        if found is not None:
+            return self._create_served(found)
+        if has_llama() and find_model(self._environ) is not None:
+            return self._create_embedded()
+        variables = ", ".join(service.key_variables[0] for service in HOSTED_SERVICES[:3])
+        commands = GET_COMMAND if has_llama() else f"{INSTALL_COMMAND} && {GET_COMMAND}"
+        reason = NO_MODEL.say(self._settings.language, variables=variables, commands=commands)
+        raise config_error(self._source, "agent.model", reason)
+
+    async def _create_hosted_by_name(self, service: HostedService, model_name: str) -> Model:
+        model = await self._create_hosted(service, model_name)
+        if model is None:
+            reason = f"needs the key in {service.key_variables[0]}, or an entry {service.name} in providers"
+            raise config_error(self._source, "agent.model", reason)
+        return model
+
+    async def _create_hosted(self, service: HostedService, model_name: str | None = None) -> Model | None:
+        """The Model of a service, None where the environment has no key for it."""
+        found_key = service.find_key(self._environ)
+        variable, base_url = service.find_base_url(self._environ) or ("", service.base_url)
+        is_relay = read_host(base_url) != read_host(service.base_url)
+        if found_key is None and not (service.is_generic and is_relay):
+            return None
+        if variable:
+            check_base_url(base_url, variable)
+        key = None if found_key is None else found_key[1]
+        name = model_name or read_variable(self._environ, service.model_variable)
+        if not name:
+            name = await _find_relayed_model(service, base_url, key) if is_relay else service.model
+        note = KEY_NOTE if found_key is not None else URL_NOTE
+        actual = find_service_at(base_url) or service
+        return create_openai(
+            service.name,
+            OpenAISettings(
+                kind="openai", base_url=base_url.rstrip("/"), api_key=None if key is None else SecretStr(key)
+            ),
+            name,
+            context_tokens=self._settings.agent.context_tokens,
+            takes_forced_call=actual.takes_forced_call,
+            note=note.say(
+                self._settings.language,
+                label=f"{service.name}/{name}",
+                variable=variable if found_key is None else found_key[0],
+                model_variable=service.model_variable,
+            ),
+        )
+
+    def _create_served(self, found: Found) -> Model:
+        server, served = found.server, found.model
+        agent = self._settings.agent
+        context_tokens = agent.context_tokens
+        if "context_tokens" not in agent.model_fields_set:
+            context_tokens = min(context_tokens, served.context_tokens or server.default_context_tokens)
+        note = SERVER_NOTE.say(
+            self._settings.language,
+            label=f"{server.name}/{served.name}",
+            title=f"{server.title} ({server.host}:{server.port})",
+        )
+        return create_openai(
+            server.name,
+            OpenAISettings(kind="openai", base_url=server.base_url),
+            served.name,
+            context_tokens=context_tokens,
+            takes_tools=served.takes_tools is not False,
+            takes_forced_call=server.takes_forced_call,
+            note=note,
+        )
+
+    def _create_embedded(self) -> Model:
+        return create_local(
+            EMBEDDED_NAME,
+            LocalSettings(kind="local"),
+            self._settings.language,
+            self._environ,
+            source=self._source,
+            path="agent.model",
+        )
+
+
+async def _find_relayed_model(service: HostedService, base_url: str, key: str | None) -> str:
+    """The model to ask for at an address that is not the service's own."""
+    actual = find_service_at(base_url)
+    if actual is not None:
+        return actual.model
+    try:
+        served = rank_models(await list_models(base_url, api_key=key))
+    except ProbeError:
+        served = ()
+    names = [model.name for model in served]
+    return service.model if service.model in names or not names else names[0]
