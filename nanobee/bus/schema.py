@@ -84,9 +84,9 @@ def prepare(db: sqlite3.Connection) -> None:
     Raises:
         ValueError: the file was written by a later version.
     """
-    db.executescript(PRAGMAS)
     found = int(db.execute("pragma user_version").fetchone()[0])
     if found > VERSION:
         raise ValueError(f"it was written by a later version of nanobee (schema {found}, this one knows {VERSION})")
+    db.executescript(PRAGMAS)
     if found == 0:
         db.executescript(f"begin immediate; {TABLES} pragma user_version = {VERSION}; commit;")

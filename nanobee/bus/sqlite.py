@@ -277,6 +277,7 @@ class SqliteBus:
             for row in inbox_table.waiting_rows(tx):
                 self._announce(tx, row)
             self._announce_sends(tx, outbox_table.open_addresses(tx))
+            tx.changed = True
 
         self._listener = listener
         await self._writer.submit(operation)

@@ -70,10 +70,13 @@ class Writer:
         self._is_closed = False
 
     def _open(self) -> sqlite3.Connection:
+        db: sqlite3.Connection | None = None
         try:
             db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, cached_statements=256)
             schema.prepare(db)
         except (sqlite3.Error, ValueError) as error:
+            if db is not None:
+                db.close()
             raise BusError(f"The bus {self._path} cannot be opened: {error}") from error
         return db
 

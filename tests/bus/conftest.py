@@ -1,0 +1,75 @@
+"""A real bus on a temporary state folder, with a listener that records."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from nanobee.bus.bus import InboxRow, NewRow, NewSend
+from nanobee.bus.sqlite import SqliteBus, open_bus
+from nanobee.channel import Arrival, lane_of
+from nanobee.messages import Address, InboundMessage, OutboundMessage, PartKind
+from nanobee.sessions.files import SessionFiles
+
+
+@dataclass
+class Heard:
+    """What the listener was told, in order."""
+
+    sessions: list[str] = field(default_factory=list)
+    controls: int = 0
+    arriving: list[InboxRow] = field(default_factory=list)
+    addresses: list[Address] = field(default_factory=list)
+
+    def session_ready(self, session_key: str) -> None:
+        self.sessions.append(session_key)
+
+    def control_ready(self) -> None:
+        self.controls += 1
+
+    def row_arriving(self, row: InboxRow) -> None:
+        self.arriving.append(row)
+
+    def outbox_ready(self, address: Address) -> None:
+        self.addresses.append(address)
+
+
+@dataclass(frozen=True)
+class Opened:
+    bus: SqliteBus
+    heard: Heard
+    files: SessionFiles
+
+
+OpenBus = Callable[[], AbstractAsyncContextManager[Opened]]
+
+
+@pytest.fixture
+def open_state(tmp_path: Path) -> OpenBus:
+    """Opens the bus of one state folder, again and again: each time as after a restart."""
+
+    @asynccontextmanager
+    async def open_it() -> AsyncIterator[Opened]:
+        files = SessionFiles(tmp_path)
+        heard = Heard()
+        async with open_bus(tmp_path, files) as bus:
+            await bus.listen(heard)
+            yield Opened(bus, heard, files)
+
+    return open_it
+
+
+def new_row(text: str, chat: str = "1", event: str | None = None) -> NewRow:
+    """A person's message that needs no resolver."""
+    address = Address("test", chat)
+    message = InboundMessage(address, "7", text, datetime.now(UTC), source_id="s1")
+    arrival = Arrival(event or text, address.session_key, "7", lane_of(text), {}, source_id="s1", message=message)
+    return NewRow(arrival, f"test::{arrival.event_key}:{chat}")
+
+
+def new_send(text: str, key: str = "final", chat: str = "1", texts: tuple[str, ...] | None = None) -> NewSend:
+    """An answer to a chat."""
+    return NewSend(OutboundMessage(Address("test", chat), text), PartKind.ANSWER, key, texts or (text,))
