@@ -23,11 +23,12 @@ from nanobee.channel import Channel
 from nanobee.clock import load_clock
 from nanobee.config import ChannelSettings, Settings
 from nanobee.config_source import validate_section
-from nanobee.errors import ChannelAuthError
+from nanobee.errors import ChannelAuthError, ConfigError, PluginError
 from nanobee.messages import Address
 from nanobee.plugins import load_channel
 from nanobee.providers.discover import choose_model
 from nanobee.providers.model import Model
+from nanobee.reporter import RecentErrors, Reporter, no_errors
 from nanobee.sessions.files import SessionFiles
 from nanobee.sessions.store import SessionStore
 from nanobee.system_prompt import SystemPrompt
@@ -180,7 +181,10 @@ def create_channels(settings: Settings) -> dict[str, AnyChannel]:
     """
     channels: dict[str, AnyChannel] = {}
     for name, section in settings.channels.items():
-        channel_type = load_channel(section.kind)
+        try:
+            channel_type = load_channel(section.kind)
+        except PluginError as error:
+            raise ConfigError([section.origin.problem(("kind",), str(error))]) from error
         channels[name] = channel_type(name, validate_section(channel_type.settings_type, section, f"channels.{name}"))
     return channels
 
@@ -189,7 +193,7 @@ async def run_gateway(settings: Settings, *, foreground: str | None = None, anno
     """Run the configured gateway until SIGTERM (also SIGINT without a foreground channel).
 
     With a `foreground` channel it ends when that channel's `run` does. `announce` gets the one
-    line that says which model answers.
+    line that says which model answers; `recent_errors` is what `nanobee status` shows.
 
     Raises:
         ConfigError: the start is refused.
@@ -203,6 +207,7 @@ async def run_gateway(settings: Settings, *, foreground: str | None = None, anno
             announce(model.note)
         async with open_gateway(settings, channels, model) as gateway, anyio.create_task_group() as tasks:
             tasks.start_soon(_watch_signals, gateway, tasks, foreground is None)
+            tasks.start_soon(Reporter(settings.state, model.label, channels, recent_errors).run)
             for name, channel in channels.items():
                 if name != foreground:
                     tasks.start_soon(_run_beside, gateway, channel)
