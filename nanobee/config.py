@@ -8,12 +8,59 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    StringConstraints,
+    field_validator,
+)
 
-from nanobee.phrases import Language
+from nanobee.config_origin import Origin
+from nanobee.messages import RESERVED_CHANNELS
+from nanobee.phrases import Language, Phrase
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$", strict=True)]
 """An instance's name: a channel's or a provider's, as it stands in session keys."""
+
+
+EVERYBODY_WORD = "*"
+
+
+class SettingError(ValueError):
+    """A validator's refusal, in both languages. Its fields must not hold the value: it may be a secret."""
+
+    def __init__(self, phrase: Phrase, **fields: object) -> None:
+        self.phrase = phrase
+        self.fields = fields
+        super().__init__(phrase.say("en", **fields))
+
+
+STAR_WITH_OTHERS = Phrase(
+    '"*" admits everybody and stands alone; list exact ids or "*", not both',
+    '"*" 表示任何人，只能单独使用；要么列出准确的 id，要么只写 "*"',
+)
+BLANK_ID = Phrase("an id is empty or has blanks around it", "有一个 id 为空，或前后有空白")
+STAR_OWNER = Phrase(
+    '"*" makes nobody owner; list exact ids such as "telegram:12345"',
+    '"*" 不会让任何人成为主人；请列出准确的 id，例如 "telegram:12345"',
+)
+OWNER_FORM = Phrase(
+    'an owner is written "channel:sender_id", for example "telegram:12345"',
+    '主人写作 "渠道:发送者id"，例如 "telegram:12345"',
+)
+NO_ZONE = Phrase(
+    'not a time zone of this machine; write an IANA name such as "Europe/Berlin", or "local"',
+    '本机没有这个时区；请写 IANA 名称，例如 "Asia/Shanghai"，或写 "local"',
+)
+RESERVED_NAME = Phrase("the names {names} are reserved", "名称 {names} 是保留的")
+MODEL_FORM = Phrase(
+    'a model is written "provider/model", for example "main/gpt-4o-mini"',
+    '模型写作 "provider/model"，例如 "main/gpt-4o-mini"',
+)
 
 
 class StrictModel(BaseModel):
@@ -28,6 +75,19 @@ class PluginSettings(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, hide_input_in_errors=True)
 
     kind: str
+    _origin: Origin = PrivateAttr(default_factory=Origin)
+
+    @property
+    def origin(self) -> Origin:
+        """Where the section's values stand, for the problems that its plugin finds."""
+        return self._origin
+
+    def place(self, origin: Origin) -> None:
+        """Remember where the section stands; called once, by whoever loads it."""
+        self._origin = origin
+
+    def __repr_args__(self) -> list[tuple[str | None, object]]:
+        return [("kind", self.kind)]  # the other keys may be secrets
 
     def mapping(self) -> Mapping[str, object]:
         """All keys of the section as they stand in the configuration, `kind` included."""
@@ -40,6 +100,15 @@ class ChannelSettings(StrictModel):
     kind: str
     allow_from: tuple[str, ...] = ()
     """Exact platform ids of who may talk. Empty admits nobody; `["*"]` alone admits everybody."""
+
+    @field_validator("allow_from")
+    @classmethod
+    def _ids_are_exact(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
+        if EVERYBODY_WORD in ids and len(ids) > 1:
+            raise SettingError(STAR_WITH_OTHERS)
+        if any(not identifier or identifier != identifier.strip() for identifier in ids):
+            raise SettingError(BLANK_ID)
+        return ids
 
 
 class ProviderSettings(StrictModel):
@@ -57,6 +126,9 @@ class OpenAISettings(ProviderSettings):
     """Up to and including `/v1`."""
     api_key: SecretStr | None = None
     proxy: str | None = None
+    """`http://`, `https://` or `socks5://`; None takes the environment's, with NO_PROXY."""
+    stream: bool = True
+    """Whether answers come as they are written; off for a server that cannot."""
     connect_timeout_seconds: float = Field(default=10.0, gt=0)
     first_token_timeout_seconds: float = Field(default=120.0, gt=0)
     idle_timeout_seconds: float = Field(default=60.0, gt=0)
@@ -76,6 +148,23 @@ class AgentSettings(StrictModel):
     max_output_tokens: int | None = Field(default=None, ge=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
 
+    @field_validator("model")
+    @classmethod
+    def _model_has_its_form(cls, model: str | None) -> str | None:
+        if model is not None:
+            provider, slash, name = model.partition("/")
+            if not (provider.strip() and slash and name.strip()):
+                raise SettingError(MODEL_FORM)
+        return model
+
+
+def _empty_section(value: object) -> object:
+    """A section whose keys are all commented out is null in YAML: it is empty."""
+    return {} if value is None else value
+
+
+_Sections = Annotated[Mapping[Name, PluginSettings], BeforeValidator(_empty_section)]
+
 
 class Settings(StrictModel):
     """The whole configuration."""
@@ -88,6 +177,49 @@ class Settings(StrictModel):
     language: Language = "en"
     timezone: str = "local"
     """An IANA name, or `local` for the machine's."""
-    providers: Mapping[Name, PluginSettings] = Field(default_factory=dict)
-    agent: AgentSettings = AgentSettings()
-    channels: Mapping[Name, PluginSettings] = Field(default_factory=dict)
+    providers: _Sections = Field(default_factory=dict)
+    agent: Annotated[AgentSettings, BeforeValidator(_empty_section)] = AgentSettings()
+    channels: _Sections = Field(default_factory=dict)
+    _origin: Origin = PrivateAttr(default_factory=Origin)
+
+    @property
+    def origin(self) -> Origin:
+        """Where the values stand, for problems that are found after validation."""
+        return self._origin
+
+    def place(self, origin: Origin) -> None:
+        """Remember where the settings stand; called once, by whoever loads them."""
+        self._origin = origin
+        for group, sections in (("providers", self.providers), ("channels", self.channels)):
+            for name, section in sections.items():
+                section.place(origin.at(group, name))
+
+    @field_validator("owner")
+    @classmethod
+    def _owners_are_exact(cls, owners: tuple[str, ...]) -> tuple[str, ...]:
+        for owner in owners:
+            if EVERYBODY_WORD in owner:
+                raise SettingError(STAR_OWNER)
+            channel, colon, sender_id = owner.partition(":")
+            if not (channel and colon and sender_id) or owner != owner.strip():
+                raise SettingError(OWNER_FORM)
+        return owners
+
+    @field_validator("timezone")
+    @classmethod
+    def _timezone_is_known(cls, name: str) -> str:
+        if name != "local":
+            from zoneinfo import ZoneInfo  # only for who sets a zone
+
+            try:
+                ZoneInfo(name)
+            except (OSError, ValueError, KeyError):
+                raise SettingError(NO_ZONE) from None
+        return name
+
+    @field_validator("channels")
+    @classmethod
+    def _names_are_free(cls, channels: Mapping[str, PluginSettings]) -> Mapping[str, PluginSettings]:
+        if RESERVED_CHANNELS & channels.keys():
+            raise SettingError(RESERVED_NAME, names=", ".join(sorted(RESERVED_CHANNELS)))
+        return channels
