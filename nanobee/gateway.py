@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from nanobee.agent.agent import Agent, Surroundings
 from nanobee.agent.commands import create_commands
@@ -23,7 +23,7 @@ from nanobee.channel import Channel
 from nanobee.clock import load_clock
 from nanobee.config import ChannelSettings, Settings
 from nanobee.config_source import validate_section
-from nanobee.errors import ChannelAuthError, ConfigError, PluginError
+from nanobee.errors import ChannelAuthError, ChannelError, ConfigError, PluginError
 from nanobee.messages import Address
 from nanobee.plugins import load_channel
 from nanobee.providers.discover import choose_model
@@ -107,18 +107,27 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
             around = Surroundings(bus, SessionStore(files, bus), delivery.live, _splitter(channels))
             agent = _create_agent(settings, around, model)
             dispatcher = Dispatcher(agent, create_commands(settings.language))
-            async with anyio.create_task_group() as sending:
-                delivery.start(bus, sending)
-                async with anyio.create_task_group() as working:
-                    resolver.start(bus, working)
-                    dispatcher.start(working)
-                    await bus.listen(Switchboard(dispatcher, resolver, delivery))
-                    try:
-                        yield Gateway(bus, agent, channels, delivery, working.cancel_scope)
-                    finally:
-                        working.cancel_scope.cancel()
-                await delivery.drain(DRAIN_SECONDS)
-                sending.cancel_scope.cancel()
+            async with anyio.create_task_group() as tasks:
+                delivery.start(bus, tasks)
+                turns: anyio.CancelScope = await tasks.start(_run_turns, bus, dispatcher, resolver)
+                await bus.listen(Switchboard(dispatcher, resolver, delivery))
+                gateway = Gateway(bus, agent, channels, delivery, turns)
+                try:
+                    yield gateway
+                finally:
+                    await gateway.wind_down()
+                    tasks.cancel_scope.cancel()
+
+
+async def _run_turns(
+    bus: SqliteBus, dispatcher: Dispatcher, resolver: Resolver, *, task_status: TaskStatus[anyio.CancelScope]
+) -> None:
+    """Own the turns' tasks, apart from the deliveries', so that these can outlive them."""
+    async with anyio.create_task_group() as tasks:
+        dispatcher.start(tasks)
+        resolver.start(bus, tasks)
+        task_status.started(tasks.cancel_scope)
+        await anyio.sleep_forever()
 
 
 def _create_agent(settings: Settings, around: Surroundings, model: Model) -> Agent:
@@ -189,7 +198,13 @@ def create_channels(settings: Settings) -> dict[str, AnyChannel]:
     return channels
 
 
-async def run_gateway(settings: Settings, *, foreground: str | None = None, announce: Callable[[str], None]) -> None:
+async def run_gateway(
+    settings: Settings,
+    *,
+    foreground: str | None = None,
+    announce: Callable[[str], None],
+    recent_errors: RecentErrors = no_errors,
+) -> None:
     """Run the configured gateway until SIGTERM (also SIGINT without a foreground channel).
 
     With a `foreground` channel it ends when that channel's `run` does. `announce` gets the one
@@ -202,6 +217,7 @@ async def run_gateway(settings: Settings, *, foreground: str | None = None, anno
     """
     channels = create_channels(settings)
     model = await choose_model(settings, os.environ)
+    failure: ChannelError | None = None
     try:
         if model.note:
             announce(model.note)
@@ -212,12 +228,24 @@ async def run_gateway(settings: Settings, *, foreground: str | None = None, anno
                 if name != foreground:
                     tasks.start_soon(_run_beside, gateway, channel)
             if foreground is not None:
-                await channels[foreground].run(ChannelInbox(gateway.bus, channels[foreground]))
-                await gateway.wind_down()
+                failure = await _run_foreground(gateway, channels[foreground])
                 tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
     finally:
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
             await model.provider.aclose()
+
+
+async def _run_foreground(gateway: Gateway, channel: AnyChannel) -> ChannelError | None:
+    """Run the channel once; its failure is given back, to be raised outside of all task groups."""
+    try:
+        await channel.run(ChannelInbox(gateway.bus, channel))
+    except ChannelError as error:
+        return error
+    finally:
+        await gateway.wind_down()
+    return None
 
 
 async def _watch_signals(gateway: Gateway, tasks: TaskGroup, takes_interrupt: bool) -> None:
