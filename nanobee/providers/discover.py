@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from nanobee.config import OpenAISettings, Settings
-from nanobee.errors import ProviderError
+from nanobee.errors import ConfigError, ProviderError
 from nanobee.phrases import Phrase
 from nanobee.providers.catalog import (
     EMBEDDED_NAME,
@@ -24,13 +24,15 @@ from nanobee.providers.catalog import (
 from nanobee.providers.kinds import (
     GET_COMMAND,
     INSTALL_COMMAND,
-    check_base_url,
-    config_error,
+    NO_ADDRESS,
     create_configured,
     create_local,
     create_openai,
     has_llama,
-    validate,
+    is_address,
+    refuse,
+    refuse_variable,
+    validate_openai,
 )
 from nanobee.providers.local import LocalProvider, LocalSettings
 from nanobee.providers.model import Model
@@ -38,11 +40,15 @@ from nanobee.providers.model_file import find_model
 from nanobee.providers.probe import (
     Found,
     ProbeError,
+    ServedModel,
     describe_model,
     find_local_server,
     list_models,
     rank_models,
 )
+
+MAX_SHOWN_MODELS = 5
+"""Of a server's list, in an error."""
 
 KEY_NOTE = Phrase(
     "{label} answers, with the key in {variable}; {model_variable} names another model.",
@@ -60,13 +66,30 @@ NO_MODEL = Phrase(
     "no model was found: export an API key ({variables}, …), or start Ollama, or use the embedded toy: {commands}",
     "没有找到模型：请设置 API 密钥（{variables} 等），或启动 Ollama，或使用内置的玩具模型：{commands}",
 )
+MODEL_FORM = Phrase('is not of the form "provider/model"', '不是 "provider/model" 的形式')
+UNKNOWN_PROVIDER = Phrase(
+    "names a provider that is not in providers ({known})", "指定的提供方不在 providers 中（{known}）"
+)
+NO_KEY = Phrase(
+    "needs the key in {variable}, or an entry {name} in providers",
+    "需要 {variable} 中的密钥，或 providers 中的 {name} 一节",
+)
+BAD_KEY = Phrase("holds characters that no key has", "含有密钥中不会出现的字符")
+SEVERAL_PROVIDERS = Phrase(
+    "is not set, and there are several providers ({names}): name one as provider/model",
+    "未设置，而 providers 有多个（{names}）：请写作 provider/model",
+)
+WHICH_MODEL = Phrase("is not set: name the model as {name}/MODEL", "未设置：请写作 {name}/模型名")
+WHICH_OF = Phrase(
+    "is not set: name the model as {name}/MODEL; it serves {served}", "未设置：请写作 {name}/模型名；可用的有 {served}"
+)
+NOTHING = Phrase("there are none", "空")
 
 
 async def choose_model(
     settings: Settings,
     environ: Mapping[str, str],
     *,
-    source: str = "configuration",
     servers: Sequence[LocalServer] | None = None,
     start: bool = True,
 ) -> Model:
@@ -80,14 +103,13 @@ async def choose_model(
     Args:
         settings: the whole configuration.
         environ: where keys and addresses are looked for.
-        source: what a ConfigError names as the file.
         servers: what to look for on this machine; None takes the catalog's.
         start: whether an embedded model begins to load at once.
 
     Raises:
         ConfigError: there is none, or what is configured cannot be used. It quotes no value.
     """
-    search = _Search(settings, environ, source, find_servers(environ) if servers is None else servers)
+    search = _Search(settings, environ, find_servers(environ) if servers is None else servers)
     if settings.agent.model is not None:
         model = await search.create_named(settings.agent.model)
     elif settings.providers:
@@ -124,62 +146,59 @@ def _place_ollama(server: LocalServer, environ: Mapping[str, str]) -> LocalServe
 class _Search:
     """One search: what there is to look at."""
 
-    def __init__(
-        self, settings: Settings, environ: Mapping[str, str], source: str, servers: Sequence[LocalServer]
-    ) -> None:
+    def __init__(self, settings: Settings, environ: Mapping[str, str], servers: Sequence[LocalServer]) -> None:
         self._settings = settings
         self._environ = environ
-        self._source = source
         self._servers = servers
 
     async def create_named(self, label: str) -> Model:
         """The Model that `agent.model` names."""
         name, slash, model_name = label.partition("/")
-        if not slash or not name or not model_name.strip():
-            raise config_error(self._source, "agent.model", "is not of the form provider/model")
+        if not name.strip() or not slash or not model_name.strip():
+            raise self._refuse_model(MODEL_FORM)
         if name in self._settings.providers:
-            return create_configured(self._settings, self._environ, name, model_name, self._source)
+            return create_configured(self._settings, self._environ, name, model_name)
         service = find_service(name)
         if service is not None:
-            return await self._create_hosted_by_name(service, model_name)
+            model = await self._create_hosted(service, model_name)
+            if model is None:
+                raise self._refuse_model(NO_KEY, variable=service.key_variables[0], name=name)
+            return model
         for server in self._servers:
             if server.name == name:
                 return self._create_served(Found(server, await describe_model(server, model_name)))
         if name == EMBEDDED_NAME:
             return self._create_embedded()
-        known = ", ".join(self._settings.providers) or "none"
-        raise config_error(self._source, "agent.model", f"names a provider that is not in providers ({known})")
+        known = ", ".join(self._settings.providers) or NOTHING.say(self._settings.language)
+        raise self._refuse_model(UNKNOWN_PROVIDER, known=known)
 
     async def create_only(self) -> Model:
         """The Model of the one provider, when `agent.model` does not say which."""
         names = list(self._settings.providers)
         if len(names) > 1:
-            reason = f"is not set, and there are several providers ({', '.join(names)}): name one as provider/model"
-            raise config_error(self._source, "agent.model", reason)
+            raise self._refuse_model(SEVERAL_PROVIDERS, names=", ".join(names))
         name = names[0]
-        if self._settings.providers[name].kind != "openai":
-            return create_configured(self._settings, self._environ, name, "", self._source)
-        return create_configured(self._settings, self._environ, name, await self._find_only_model(name), self._source)
+        is_asked = self._settings.providers[name].kind == "openai"
+        model_name = await self._find_only_model(name) if is_asked else ""
+        return create_configured(self._settings, self._environ, name, model_name)
 
     async def _find_only_model(self, name: str) -> str:
         """A known service's usual model, or the one that the server serves; never a guess among several."""
-        openai_settings = validate(OpenAISettings, self._settings, name, self._source)
+        openai_settings = validate_openai(self._settings, name)
         service = find_service_at(openai_settings.base_url)
         if service is not None:
             return service.model
-        key = openai_settings.api_key
-        try:
-            served = rank_models(
-                await list_models(openai_settings.base_url, api_key=key.get_secret_value() if key else None)
-            )
-        except ProbeError:
-            served = ()
+        key = openai_settings.api_key.get_secret_value() if openai_settings.api_key is not None else None
+        served = await _list_chat_models(openai_settings.base_url, key)
         if len(served) == 1:
             return served[0].name
-        reason = f"is not set: name the model as {name}/MODEL"
-        if served:
-            reason += " (it serves " + ", ".join(model.name for model in served[:5]) + ")"
-        raise config_error(self._source, "agent.model", reason)
+        if not served:
+            raise self._refuse_model(WHICH_MODEL, name=name)
+        shown = ", ".join(model.name for model in served[:MAX_SHOWN_MODELS])
+        raise self._refuse_model(WHICH_OF, name=name, served=shown)
+
+    def _refuse_model(self, phrase: Phrase, **fields: object) -> ConfigError:
+        return refuse(self._settings, ("agent", "model"), phrase, **fields)
 
     async def create_found(self) -> Model:
         """The first Model that is there without any configuration."""
@@ -194,15 +213,7 @@ class _Search:
             return self._create_embedded()
         variables = ", ".join(service.key_variables[0] for service in HOSTED_SERVICES[:3])
         commands = GET_COMMAND if has_llama() else f"{INSTALL_COMMAND} && {GET_COMMAND}"
-        reason = NO_MODEL.say(self._settings.language, variables=variables, commands=commands)
-        raise config_error(self._source, "agent.model", reason)
-
-    async def _create_hosted_by_name(self, service: HostedService, model_name: str) -> Model:
-        model = await self._create_hosted(service, model_name)
-        if model is None:
-            reason = f"needs the key in {service.key_variables[0]}, or an entry {service.name} in providers"
-            raise config_error(self._source, "agent.model", reason)
-        return model
+        raise self._refuse_model(NO_MODEL, variables=variables, commands=commands)
 
     async def _create_hosted(self, service: HostedService, model_name: str | None = None) -> Model | None:
         """The Model of a service, None where the environment has no key for it."""
@@ -211,9 +222,11 @@ class _Search:
         is_relay = read_host(base_url) != read_host(service.base_url)
         if found_key is None and not (service.is_generic and is_relay):
             return None
-        if variable:
-            check_base_url(base_url, variable)
+        if variable and not is_address(base_url):
+            raise refuse_variable(self._settings, variable, NO_ADDRESS)
         key = None if found_key is None else found_key[1]
+        if found_key is not None and not (found_key[1].isascii() and found_key[1].isprintable()):
+            raise refuse_variable(self._settings, found_key[0], BAD_KEY)
         name = model_name or read_variable(self._environ, service.model_variable)
         if not name:
             name = await _find_relayed_model(service, base_url, key) if is_relay else service.model
@@ -257,14 +270,15 @@ class _Search:
         )
 
     def _create_embedded(self) -> Model:
-        return create_local(
-            EMBEDDED_NAME,
-            LocalSettings(kind="local"),
-            self._settings.language,
-            self._environ,
-            source=self._source,
-            path="agent.model",
-        )
+        path = ("agent", "model")
+        return create_local(self._settings, self._environ, EMBEDDED_NAME, LocalSettings(kind="local"), path)
+
+
+async def _list_chat_models(base_url: str, key: str | None) -> tuple[ServedModel, ...]:
+    try:
+        return rank_models(await list_models(base_url, api_key=key))
+    except ProbeError:
+        return ()
 
 
 async def _find_relayed_model(service: HostedService, base_url: str, key: str | None) -> str:
@@ -272,9 +286,5 @@ async def _find_relayed_model(service: HostedService, base_url: str, key: str | 
     actual = find_service_at(base_url)
     if actual is not None:
         return actual.model
-    try:
-        served = rank_models(await list_models(base_url, api_key=key))
-    except ProbeError:
-        served = ()
-    names = [model.name for model in served]
+    names = [model.name for model in await _list_chat_models(base_url, key)]
     return service.model if service.model in names or not names else names[0]

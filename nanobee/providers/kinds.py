@@ -3,11 +3,10 @@
 import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
 
-from pydantic import ValidationError
-
-from nanobee.config import OpenAISettings, ProviderSettings, Settings
+from nanobee.config import OpenAISettings, Settings
+from nanobee.config_origin import KeyPath
+from nanobee.config_source import validate_section
 from nanobee.errors import ConfigError, ConfigProblem
 from nanobee.phrases import Language, Phrase
 from nanobee.providers.catalog import find_service_at, read_host
@@ -27,66 +26,54 @@ TOY_NOTE = Phrase(
     "由玩具模型 {label} 回答；它所知甚少，常会编造。"
     "想要更好的模型，请设置 OPENAI_API_KEY（或其他服务的密钥），或启动 Ollama。",
 )
+UNKNOWN_KIND = Phrase(
+    'is no kind of provider; there are "openai" and "local"', '没有这种提供方；可用 "openai" 和 "local"'
+)
+NO_ADDRESS = Phrase(
+    "is no address: http:// or https://, and a host are needed", "不是地址：需要 http:// 或 https:// 加主机名"
+)
+NO_PACKAGE = Phrase("the embedded model needs a package: {command}", "内置模型需要一个软件包：{command}")
+NO_MODEL_FILE = Phrase("the embedded model has not been fetched: {command}", "内置模型还没有下载：{command}")
+NO_OWN_FILE = Phrase("there is no such file", "没有这个文件")
 
-_AnySettings = TypeVar("_AnySettings", bound=ProviderSettings)
 
-
-def create_configured(settings: Settings, environ: Mapping[str, str], name: str, model_name: str, source: str) -> Model:
-    """The Model of one entry of `providers`.
+def create_configured(settings: Settings, environ: Mapping[str, str], name: str, model_name: str) -> Model:
+    """The Model of one entry of `providers`; a `local` one has its model already, whatever it is called.
 
     Raises:
         ConfigError: its keys are wrong, or what it needs is not on this machine.
     """
-    kind = settings.providers[name].kind
-    if kind == "openai":
-        return _create_openai(settings, name, model_name, source)
-    if kind == "local":
-        local_settings = validate(LocalSettings, settings, name, source)
-        return create_local(name, local_settings, settings.language, environ, source=source, path=f"providers.{name}")
-    raise config_error(source, f"providers.{name}.kind", "is not a kind of provider; there are openai and local")
+    section = settings.providers[name]
+    if section.kind == "openai":
+        return _create_openai(settings, name, model_name)
+    if section.kind == "local":
+        local_settings = validate_section(LocalSettings, section, f"providers.{name}")
+        return create_local(settings, environ, name, local_settings, ("providers", name))
+    raise refuse(settings, ("providers", name, "kind"), UNKNOWN_KIND)
 
 
-def validate(kind: type[_AnySettings], settings: Settings, name: str, source: str) -> _AnySettings:
-    """One entry of `providers` as its own settings.
+def validate_openai(settings: Settings, name: str) -> OpenAISettings:
+    """The settings of one entry of the kind `openai`.
 
     Raises:
-        ConfigError: one problem for each wrong key. No value is quoted, it may be a secret.
+        ConfigError: its keys are wrong.
     """
-    try:
-        return kind.model_validate(dict(settings.providers[name].mapping()))
-    except ValidationError as error:
-        problems = [
-            ConfigProblem(
-                source, ".".join(["providers", name, *map(str, fault["loc"])]), _explain(fault["type"], fault["msg"])
-            )
-            for fault in error.errors(include_url=False, include_context=False, include_input=False)
-        ]
-        raise ConfigError(problems) from None
+    openai_settings = validate_section(OpenAISettings, settings.providers[name], f"providers.{name}")
+    if not is_address(openai_settings.base_url):
+        raise refuse(settings, ("providers", name, "base_url"), NO_ADDRESS)
+    return openai_settings
 
 
-def _explain(fault: str, message: str) -> str:
-    """Pydantic's own sentence where it is built from the type alone."""
-    if fault == "missing":
-        return "this key is missing"
-    if fault == "extra_forbidden":
-        return "there is no such key"
-    if message.startswith("Input should be"):
-        return message.replace("Input should", "the value should", 1)
-    return "the value is not valid"
-
-
-def _create_openai(settings: Settings, name: str, model_name: str, source: str) -> Model:
-    openai_settings = validate(OpenAISettings, settings, name, source)
-    check_base_url(openai_settings.base_url, source, f"providers.{name}.base_url")
+def _create_openai(settings: Settings, name: str, model_name: str) -> Model:
+    openai_settings = validate_openai(settings, name)
     service = find_service_at(openai_settings.base_url)
-    label = f"{name}/{model_name}"
     return create_openai(
         name,
         openai_settings,
         model_name,
         context_tokens=settings.agent.context_tokens,
         takes_forced_call=service is None or service.takes_forced_call,
-        note=CONFIGURED_NOTE.say(settings.language, label=label),
+        note=CONFIGURED_NOTE.say(settings.language, label=f"{name}/{model_name}"),
     )
 
 
@@ -116,30 +103,24 @@ def create_openai(
 
 
 def create_local(
-    name: str,
-    settings: LocalSettings,
-    language: Language,
-    environ: Mapping[str, str],
-    *,
-    source: str,
-    path: str,
+    settings: Settings, environ: Mapping[str, str], name: str, local_settings: LocalSettings, path: KeyPath
 ) -> Model:
     """A Model that runs beside the gateway, from the user's file or from the one that we bring.
 
     Raises:
-        ConfigError: the file or the package that runs it is not here.
+        ConfigError: the file or the package that runs it is not here; `path` is what asked for it.
     """
     if not has_llama():
-        raise config_error(source, path, f"the embedded model needs a package: {INSTALL_COMMAND}")
-    if settings.model_path is not None:
-        file = _find_own_file(settings.model_path)
+        raise refuse(settings, path, NO_PACKAGE, command=INSTALL_COMMAND)
+    if local_settings.model_path is not None:
+        file = _find_own_file(local_settings.model_path)
         if file is None:
-            raise config_error(source, f"{path}.model_path", "there is no such file")
-        return _create_own(name, settings, language, file)
+            raise refuse(settings, (*path, "model_path"), NO_OWN_FILE)
+        return _create_own(name, local_settings, settings.language, file)
     file = find_model(environ)
     if file is None:
-        raise config_error(source, path, f"the embedded model has not been fetched: {GET_COMMAND}")
-    return _create_toy(name, settings, language, file)
+        raise refuse(settings, path, NO_MODEL_FILE, command=GET_COMMAND)
+    return _create_toy(name, local_settings, settings.language, file)
 
 
 def _find_own_file(path: str) -> Path | None:
@@ -167,11 +148,10 @@ def _create_own(name: str, settings: LocalSettings, language: Language, file: Pa
 
 def _create_toy(name: str, settings: LocalSettings, language: Language, file: Path) -> Model:
     context_tokens = min(settings.context_tokens, TINY_CONTEXT_TOKENS)
+    fitted = settings.model_copy(update={"context_tokens": context_tokens})
     label = f"{name}/{SMOLLM2.name}"
     return Model(
-        provider=LocalProvider(
-            name, settings.model_copy(update={"context_tokens": context_tokens}), file, is_tiny=True
-        ),
+        provider=LocalProvider(name, fitted, file, is_tiny=True),
         label=label,
         name=SMOLLM2.name,
         context_tokens=context_tokens,
@@ -187,16 +167,16 @@ def has_llama() -> bool:
     return importlib.util.find_spec("xllamacpp") is not None
 
 
-def check_base_url(base_url: str, source: str, path: str = "") -> None:
-    """Refuse what is no address.
-
-    Raises:
-        ConfigError: it has no host, or is not for HTTP.
-    """
-    if not base_url.startswith(("http://", "https://")) or not read_host(base_url):
-        raise config_error(source, path, "the address does not start with http:// or https:// and a host")
+def is_address(base_url: str) -> bool:
+    """Whether requests can be sent there."""
+    return base_url.startswith(("http://", "https://")) and bool(read_host(base_url))
 
 
-def config_error(source: str, path: str, reason: str) -> ConfigError:
-    """One problem as an error."""
-    return ConfigError([ConfigProblem(source, path, reason)])
+def refuse(settings: Settings, path: KeyPath, phrase: Phrase, **fields: object) -> ConfigError:
+    """A problem with the value at `path`, as an error."""
+    return ConfigError([settings.origin.problem(path, phrase.say(settings.language, **fields))])
+
+
+def refuse_variable(settings: Settings, name: str, phrase: Phrase) -> ConfigError:
+    """A problem with an environment variable, as an error."""
+    return ConfigError([ConfigProblem(name, "", phrase.say(settings.language))])

@@ -35,9 +35,9 @@ TINY_CONTEXT_TOKENS = 2_048
 TINY_OUTPUT_TOKENS = 256
 """A toy that has not come to an end by then repeats itself."""
 TINY_JSON_TOKENS = 768
-MAX_TEXT_CHARS = 300
-"""Put on strings of a JSON schema that have no bound: a small model may never close the quotes."""
-MAX_LIST_ITEMS = 8
+MAX_TEXT_CHARS = 200
+"""Put on strings of a JSON schema that have no bound: a toy may never close the quotes."""
+MAX_LIST_ITEMS = 5
 """Put on lists of a JSON schema that have no bound."""
 
 _SLOTS = 2
@@ -189,13 +189,15 @@ class LocalProvider:
             _kill(self._process)
 
     def _fit(self, request: CompletionRequest) -> CompletionRequest:
-        schema = request.response_schema
-        if schema is not None:
-            request = replace(request, response_schema=bound_schema(schema))
         if not self._is_tiny:
             return request
+        schema = request.response_schema
         limit = TINY_OUTPUT_TOKENS if schema is None else TINY_JSON_TOKENS
-        return replace(request, max_tokens=min(request.max_tokens or limit, limit))
+        return replace(
+            request,
+            max_tokens=min(request.max_tokens or limit, limit),
+            response_schema=None if schema is None else bound_schema(schema),
+        )
 
 
 def _kill(process: Process) -> None:
