@@ -1,0 +1,98 @@
+"""LineScreen: a chat on a terminal that obeys no escape sequences, a line at a time."""
+
+import signal
+import sys
+
+import anyio
+
+from nanobee.errors import NanobeeError
+from nanobee.messages import LivePart, OutboundPart
+from nanobee.phrases import Phrase
+from nanobee_terminal import phrases
+from nanobee_terminal.control_chars import clean_line, clean_text
+from nanobee_terminal.exchange import STOP, Exchange
+from nanobee_terminal.interrupts import hear_interrupts
+from nanobee_terminal.pipes import read_chunk, write_all
+from nanobee_terminal.settings import TerminalSettings
+
+EXIT = "/exit"
+MARK = "> "
+
+
+class LineScreen:
+    """The terminal edits the line that is typed; answers are printed once they are complete."""
+
+    def __init__(self, settings: TerminalSettings, exchange: Exchange) -> None:
+        self._settings = settings
+        self._exchange = exchange
+        self._activity: str | None = None
+        self._left = anyio.Event()
+
+    async def run(self) -> None:
+        await self._note(phrases.LINE_WELCOME, session=self._settings.session)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(hear_interrupts, self._interrupt)
+            tasks.start_soon(self._read_lines)
+            await self._left.wait()
+            tasks.cancel_scope.cancel()
+        if self._exchange.is_waiting:
+            await self._note(phrases.LEFT_EARLY)
+
+    async def show(self, part: OutboundPart) -> None:
+        self._exchange.settle(part)
+        self._activity = None
+        await self._print(f"\n{part.text}\n\n")
+        await self._invite()
+
+    async def grow(self, part: LivePart, text: str) -> None:
+        activity = clean_line(part.activity or "") or None
+        if activity is not None and activity != self._activity:
+            await self._print(f"... {activity}\n")
+        self._activity = activity
+        if part.is_done and self._exchange.end(part.reply_to):
+            await self._invite()
+
+    async def _read_lines(self) -> None:
+        await self._invite()
+        rest = b""
+        while chunk := await read_chunk(sys.stdin.fileno()):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                if not await self._take(line.decode("utf-8", "replace")):
+                    self._left.set()
+                    return
+        self._left.set()
+
+    async def _take(self, line: str) -> bool:
+        """Say one line; False where it asks to leave."""
+        text = line.strip()
+        if text == EXIT:
+            return False
+        if not text:
+            await self._invite()
+            return True
+        try:
+            await self._exchange.say(self._exchange.begin(text), text)
+        except NanobeeError as error:
+            await self._note(phrases.NOT_STORED, reason=clean_line(str(error)))
+            await self._invite()
+        return True
+
+    async def _interrupt(self, number: signal.Signals) -> None:
+        if number is not signal.SIGINT or self._exchange.is_stopping or not self._exchange.is_waiting:
+            self._left.set()
+            return
+        try:
+            await self._exchange.say(self._exchange.begin(STOP), STOP)
+        except NanobeeError as error:
+            await self._note(phrases.NOT_STORED, reason=clean_line(str(error)))
+
+    async def _invite(self) -> None:
+        if not self._exchange.is_waiting:
+            await write_all(sys.stdout, MARK)
+
+    async def _note(self, phrase: Phrase, **values: object) -> None:
+        await self._print(phrase.say(self._settings.language, **values) + "\n")
+
+    async def _print(self, text: str) -> None:
+        await write_all(sys.stdout, clean_text(text))
