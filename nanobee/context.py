@@ -115,13 +115,15 @@ def read_exchanges(lines: Sequence[Line], clock: Clock | None = None, start: int
         role = line.data.get("role", "assistant")
         if role == "user":
             text = _user_text(line, clock)
-            if user is not None and not steps:
+            answered = _legal(steps)
+            steps = []
+            if user is not None and not answered:
                 # A turn that failed left its message unanswered: both are read as one.
                 user = replace(user, content=f"{user.content}\n\n{text}")
                 continue
             if user is not None:
-                yield Exchange(seq, user, _legal(steps))
-            seq, user, steps = line.seq, ChatMessage("user", text), []
+                yield Exchange(seq, user, answered)
+            seq, user = line.seq, ChatMessage("user", text)
         elif user is not None and role == "assistant":
             steps.append([_assistant(line)])
         elif steps and role == "tool":

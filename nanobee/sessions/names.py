@@ -5,6 +5,7 @@ share a file, also where the file system folds case. A long key becomes nested f
 """
 
 from pathlib import PurePosixPath
+from urllib.parse import unquote_to_bytes
 
 SUFFIX = ".jsonl"
 SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
@@ -28,17 +29,8 @@ def key_of_path(path: PurePosixPath) -> str | None:
     if not last.endswith(SUFFIX) or not all(folder.endswith("~") for folder in folders):
         return None
     coded = "".join(folder[:-1] for folder in folders) + last[: -len(SUFFIX)]
-    data = bytearray()
-    position = 0
-    while position < len(coded):
-        if coded[position] == "%":
-            try:
-                data.append(int(coded[position + 1 : position + 3], 16))
-            except ValueError:
-                return None
-            position += 3
-        else:
-            data += coded[position].encode()
-            position += 1
-    key = data.decode("utf-8", "surrogatepass")
+    try:
+        key = unquote_to_bytes(coded).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
     return key if path_of_key(key) == path else None

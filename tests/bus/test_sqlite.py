@@ -1,6 +1,5 @@
 """The bus's transitions on a real file, over restarts."""
 
-import os
 import sqlite3
 from pathlib import Path
 
@@ -285,4 +284,4 @@ async def test_a_bus_of_a_later_version_is_refused_and_left_alone(open_state: Op
 
 def test_the_overview_of_a_folder_without_a_bus_is_empty(tmp_path: Path) -> None:
     assert read_overview(tmp_path).inbox == {}
-    assert os.listdir(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
