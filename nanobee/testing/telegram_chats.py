@@ -1,0 +1,126 @@
+"""The chats of the fake Telegram: who is in them, what was said, and what they refuse."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nanobee.messages import Json, JsonObject
+from nanobee.testing.telegram_text import find_entities
+
+ChatType = Literal["private", "group", "supergroup", "channel"]
+GENERAL_TOPIC = 1
+
+
+class RefusalError(Exception):
+    """An answer with `ok: false`."""
+
+    def __init__(self, status: int, description: str, **parameters: Json) -> None:
+        super().__init__(description)
+        self.status = status
+        self.description = description
+        self.parameters = parameters
+
+
+@dataclass
+class TelegramChat:
+    """One chat, and what people do in it."""
+
+    id: int
+    type: ChatType
+    push: Callable[[JsonObject], int]
+    """Queues an update for the bot; returns its id."""
+    next_id: Iterator[int] = field(default_factory=lambda: itertools.count(101))
+    title: str = ""
+    is_forum: bool = False
+    topics: dict[int, str] = field(default_factory=dict)
+    messages: dict[int, JsonObject] = field(default_factory=dict)
+    is_blocked: bool = False
+    """The person blocked the bot, or it was thrown out of the group."""
+    moved_to: int | None = None
+    """The group became a supergroup of this id."""
+
+    def says(
+        self,
+        text: str | None = None,
+        *,
+        sender: int | None = None,
+        name: str = "Ann",
+        thread: int | None = None,
+        reply_to: JsonObject | None = None,
+        **fields: Json,
+    ) -> JsonObject:
+        """Somebody says something; `fields` are any of a message's. Returns the message."""
+        message: dict[str, Json] = self._envelope(thread)
+        if self.type == "channel":
+            message["sender_chat"] = self.as_json()
+        else:
+            message["from"] = {"id": sender or abs(self.id), "is_bot": False, "first_name": name}
+        if reply_to is not None:
+            message["reply_to_message"] = {key: value for key, value in reply_to.items() if key != "reply_to_message"}
+        if text is not None:
+            message["text"] = text
+            if entities := find_entities(text):
+                message["entities"] = entities
+        message.update(fields)
+        self._keep(message)
+        self.push({"channel_post" if self.type == "channel" else "message": message})
+        return message
+
+    def open_topic(self, name: str) -> int:
+        """Make a topic in a forum; returns its id. The bot gets Telegram's service message."""
+        message = {**self._envelope(None), "forum_topic_created": {"name": name}}
+        topic = int(str(message["message_id"]))
+        message |= {"message_thread_id": topic, "is_topic_message": True}
+        self.topics[topic] = name
+        self._keep(message)
+        self.push({"message": message})
+        return topic
+
+    def receive(self, bot: JsonObject, text: str, parameters: JsonObject) -> JsonObject:
+        """Take a message of the bot.
+
+        Raises:
+            RefusalError: the chat does not take it.
+        """
+        message = self._envelope(self._topic_for(parameters.get("message_thread_id")))
+        message |= {"from": bot, "text": text, **self._reply_for(parameters.get("reply_parameters"))}
+        self._keep(message)
+        return message
+
+    def as_json(self) -> JsonObject:
+        """The `chat` of its messages."""
+        chat: dict[str, Json] = {"id": self.id, "type": self.type}
+        chat["first_name" if self.type == "private" else "title"] = self.title
+        if self.is_forum:
+            chat["is_forum"] = True
+        return chat
+
+    def _envelope(self, thread: int | None) -> dict[str, Json]:
+        message: dict[str, Json] = {"message_id": next(self.next_id), "date": int(time.time()), "chat": self.as_json()}
+        if thread is not None:
+            message |= {"message_thread_id": thread, "is_topic_message": True}
+        return message
+
+    def _keep(self, message: JsonObject) -> None:
+        self.messages[int(str(message["message_id"]))] = message
+
+    def _topic_for(self, thread: Json) -> int | None:
+        if thread is None or not (self.is_forum or self.type == "private"):
+            return None
+        if isinstance(thread, int) and thread != GENERAL_TOPIC and thread in self.topics:
+            return thread
+        raise RefusalError(400, "Bad Request: message thread not found")
+
+    def _reply_for(self, reply: Json) -> JsonObject:
+        if reply is None:
+            return {}
+        if not isinstance(reply, Mapping) or not isinstance(reply.get("message_id"), int):
+            raise RefusalError(400, "Bad Request: can't parse reply parameters JSON object")
+        quoted = self.messages.get(int(str(reply["message_id"])))
+        if quoted is not None:
+            return {"reply_to_message": {key: value for key, value in quoted.items() if key != "reply_to_message"}}
+        if reply.get("allow_sending_without_reply"):
+            return {}
+        raise RefusalError(400, "Bad Request: message to be replied not found")
