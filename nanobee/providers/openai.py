@@ -4,7 +4,6 @@ import json
 import re
 
 import anyio
-import httpx
 
 from nanobee.chat import Completion, CompletionRequest
 from nanobee.config import OpenAISettings
@@ -15,7 +14,7 @@ from nanobee.errors import (
     ProviderConnectionError,
     ProviderError,
 )
-from nanobee.http_client import HTTP_ERRORS, create_client, is_not_sent
+from nanobee.http_client import HTTP_ERRORS, create_client, httpx, is_not_sent
 from nanobee.providers.answer_clock import AnswerClock, timeout_error
 from nanobee.providers.faults import read_refusal, read_retry_after, sort_refusal
 from nanobee.providers.openai_answer import AnswerAssembler
