@@ -8,19 +8,29 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from nanobee.channel import Channel
-from nanobee.config import PluginSettings
-from nanobee.config_source import validate_section
-from nanobee.errors import ConfigError, PluginError
+from nanobee.errors import PluginError
 from nanobee.phrases import Language, Phrase
 
 GROUP = "nanobee.channels"
 
 UNKNOWN = Phrase(
-    "no installed package offers this kind; installed are: {kinds}", "没有已安装的包提供这种类型；已安装：{kinds}"
+    "no installed package offers this kind of channel; there are: {kinds}",
+    "没有已安装的包提供这种渠道；可用的有：{kinds}",
 )
 UNKNOWN_CLOSE = Phrase(
-    "no installed package offers this kind; did you mean {close}?", "没有已安装的包提供这种类型；是否想写 {close}？"
+    "no installed package offers this kind of channel; did you mean {close}?",
+    "没有已安装的包提供这种渠道；是否想写 {close}？",
 )
+TWICE = Phrase(
+    "more than one package offers the channel {kind} ({packages}); uninstall all but one",
+    "多个包提供渠道 {kind}（{packages}）；请只保留一个",
+)
+NO_CHANNEL = Phrase(
+    "the channel {kind} ({where}) is no subclass of nanobee.channel.Channel",
+    "渠道 {kind}（{where}）不是 nanobee.channel.Channel 的子类",
+)
+BROKEN = Phrase("the channel {kind} ({where}) is broken: {fault}", "渠道 {kind}（{where}）已损坏：{fault}")
+NEEDS = Phrase("the channel {kind} needs the package {package}{hint}", "渠道 {kind} 需要包 {package}{hint}")
 
 logger = logging.getLogger(__name__)
 
@@ -39,63 +49,51 @@ def find_channels() -> tuple[str, ...]:
     return tuple(_offers())
 
 
-def load_channel(kind: str) -> type[Channel[Any]]:
-    """Import the channel of this kind.
+def load_channel(kind: str, language: Language = "en") -> type[Channel[Any]]:
+    """Import the channel of this kind; `language` is that of the errors.
 
     Raises:
         PluginError: nothing installed offers it, two packages do, or its package cannot be imported.
     """
     offers = _offers().get(kind, ())
     if not offers:
-        raise PluginError(_unknown(kind, "en"))
+        raise PluginError(_unknown(kind, language))
     if len(offers) > 1:
         packages = ", ".join(sorted(entry.value for entry in offers))
-        raise PluginError(f"more than one package offers the channel {kind}: {packages}; uninstall all but one")
-    channel_type = _load(offers[0])
+        raise PluginError(TWICE.say(language, kind=kind, packages=packages))
+    channel_type = _load(offers[0], language)
     if not (isinstance(channel_type, type) and issubclass(channel_type, Channel)):
-        raise PluginError(f"the channel {kind} ({offers[0].value}) is no subclass of nanobee.channel.Channel")
+        raise PluginError(NO_CHANNEL.say(language, kind=kind, where=offers[0].value))
     return channel_type
 
 
-def create_channel(name: str, section: PluginSettings) -> Channel[Any]:
-    """The channel instance that a section of the configuration describes. No I/O.
-
-    Raises:
-        ConfigError: the kind is unknown, or a key of the section is wrong.
-        PluginError: the kind is known, but its package cannot be imported.
-    """
-    if section.kind not in _offers():
-        reason = _unknown(section.kind, section.origin.language)
-        raise ConfigError([section.origin.problem(("kind",), reason)])
-    channel_type = load_channel(section.kind)
-    settings = validate_section(channel_type.settings_type, section, f"channels.{name}")
-    return channel_type(name, settings)
-
-
 def _unknown(kind: str, language: Language) -> str:
+    """Does not quote the kind: it may be a value in the wrong place."""
     close = get_close_matches(kind, find_channels(), n=1)
     if close:
         return UNKNOWN_CLOSE.say(language, close=close[0])
     return UNKNOWN.say(language, kinds=", ".join(find_channels()) or "–")
 
 
-def _load(entry: EntryPoint) -> object:
+def _load(entry: EntryPoint, language: Language) -> object:
     try:
         return entry.load()
-    except ModuleNotFoundError as error:
-        package = entry.module.partition(".")[0]
-        missing = error.name or package
-        if missing.partition(".")[0] != package:
-            raise PluginError(_missing(entry, missing)) from error
-        raise PluginError(f"the channel {entry.name} ({entry.value}) is broken: its module is missing") from error
     except Exception as error:  # a plugin's module may fail in any way, and must break itself only
+        if isinstance(error, ModuleNotFoundError) and _is_foreign(error, entry):
+            raise PluginError(_missing(entry, str(error.name), language)) from error
         logger.exception("channel %s (%s) cannot be imported", entry.name, entry.value)
-        raise PluginError(f"the channel {entry.name} ({entry.value}) is broken: {type(error).__name__}") from error
+        fault = type(error).__name__
+        raise PluginError(BROKEN.say(language, kind=entry.name, where=entry.value, fault=fault)) from error
 
 
-def _missing(entry: EntryPoint, module: str) -> str:
-    what = f"the channel {entry.name} needs the package {module!r}, which is not installed"
-    extras = entry.dist.metadata.get_all("Provides-Extra") or [] if entry.dist is not None else []
-    if entry.dist is not None and entry.name in extras:
-        return f'{what}: pip install "{entry.dist.name}[{entry.name}]"'
-    return what
+def _is_foreign(error: ModuleNotFoundError, entry: EntryPoint) -> bool:
+    """Whether what is missing is another package than the plugin's own."""
+    package = entry.module.partition(".")[0]
+    return error.name is not None and error.name.partition(".")[0] not in (package, "nanobee")
+
+
+def _missing(entry: EntryPoint, module: str, language: Language) -> str:
+    hint = ""
+    if entry.dist is not None and entry.name in (entry.dist.metadata.get_all("Provides-Extra") or []):
+        hint = f': pip install "{entry.dist.name}[{entry.name}]"'
+    return NEEDS.say(language, kind=entry.name, package=module, hint=hint)

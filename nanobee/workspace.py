@@ -39,28 +39,43 @@ def init_workspace(workspace: Path) -> list[Path]:
     if workspace.resolve() == root.resolve():
         raise StateError(f"{workspace} is the template folder itself: choose another workspace")
     try:
-        make_folder(workspace)
-        copies = [(workspace / source.relative_to(root), source.read_bytes()) for source in _files(root)]
-        return [target for target, data in copies if create_file(target, data)]
+        _make_folder(workspace)
+        copies = [(source, workspace / source.relative_to(root)) for source in _files(root)]
+        return [target for source, target in copies if not os.path.lexists(target) and _copy(source, target)]
     except OSError as error:
         raise StateError(f"the workspace {workspace} cannot be made: {error.strerror}") from error
 
 
-def make_folder(folder: Path) -> None:
-    """Make a private folder with its parents, unless it is there."""
-    for parent in reversed((folder, *folder.parents)):
-        if not parent.is_dir():
-            with suppress(FileExistsError):  # another process was faster
-                parent.mkdir(mode=FOLDER_MODE)
-    if not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+def make_private_folder(folder: Path) -> None:
+    """Make a folder that only its owner can enter, unless it is there.
+
+    Raises:
+        StateError: it cannot be made.
+    """
+    try:
+        _make_folder(folder)
+    except OSError as error:
+        raise StateError(f"the folder {folder} cannot be made: {error.strerror}") from error
 
 
 def create_file(target: Path, data: bytes) -> bool:
-    """Create a private file whole; False where something stands there, a broken link too."""
-    if os.path.lexists(target):
-        return False
-    make_folder(target.parent)
+    """Create a private file whole; False where something stands there, a broken link too.
+
+    Raises:
+        StateError: it cannot be written.
+    """
+    try:
+        return not os.path.lexists(target) and _create(target, data)
+    except OSError as error:
+        raise StateError(f"{target} cannot be written: {error.strerror}") from error
+
+
+def _copy(source: Path, target: Path) -> bool:
+    return _create(target, source.read_bytes())
+
+
+def _create(target: Path, data: bytes) -> bool:
+    _make_folder(target.parent)
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -75,13 +90,23 @@ def create_file(target: Path, data: bytes) -> bool:
     return True
 
 
+def _make_folder(folder: Path) -> None:
+    for parent in reversed((folder, *folder.parents)):
+        if not parent.is_dir():
+            with suppress(FileExistsError):  # another process was faster
+                parent.mkdir(mode=FOLDER_MODE)
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+
+
 def _link(temporary: Path, target: Path, data: bytes) -> None:
     try:
         os.link(temporary, target)  # unlike a rename, it fails where the target exists
     except FileExistsError:
         raise
     except OSError:  # a file system without hard links
-        with target.open("xb") as file:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+        with os.fdopen(descriptor, "wb") as file:
             file.write(data)
 
 

@@ -1,0 +1,88 @@
+"""`nanobee cli`: a chat in this terminal."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nanobee.cli.options import ConfigOption, LogLevel, LogLevelOption
+from nanobee.cli.running import load, prepare, run
+
+if TYPE_CHECKING:
+    from nanobee.config import AgentSettings, PluginSettings, Settings
+
+TERMINAL = "terminal"
+"""Name and kind of the channel, as in its session keys."""
+
+
+def cli(
+    message: Annotated[
+        str | None,
+        typer.Option(
+            "--message", "-m", metavar="TEXT", help="Say this, print the answer, and leave.", show_default=False
+        ),
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option("--session", metavar="KEY", help="The conversation to go on with: a name, or terminal:NAME."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="The model that answers: provider/model.")
+    ] = None,
+    config: ConfigOption = None,
+    log_level: LogLevelOption = LogLevel.INFO,
+) -> None:
+    """Chat in this terminal.
+
+    Piped input is one message. Answers go to standard output, all else to standard error. The log
+    stands in the state folder, in logs/cli.log.
+    """
+    if message is not None and not message.strip():
+        raise typer.BadParameter("the message is empty", param_hint="--message")
+    settings = load(config)
+    section = _section(settings, message, session)
+    agent = _agent(settings, model)
+    settings = settings.model_copy(update={"channels": {TERMINAL: section}, "agent": agent})
+    prepare(settings, log_level, settings.state / "logs" / "cli.log")
+    run(settings, foreground=TERMINAL)
+
+
+def _section(settings: "Settings", message: str | None, session: str | None) -> "PluginSettings":
+    from nanobee.config import PluginSettings
+
+    values: dict[str, object] = {
+        "kind": TERMINAL,
+        "language": settings.language,
+        "history_path": str(settings.state / "terminal_history"),
+    }
+    if message is not None:
+        values["message"] = message
+    if session is not None:
+        values["session"] = _chat_id(session)
+    return PluginSettings.model_validate(values)
+
+
+def _chat_id(session: str) -> str:
+    """The chat id in `NAME` or `terminal:NAME`."""
+    from nanobee.messages import Address
+
+    key = session if ":" in session else f"{TERMINAL}:{session}"
+    try:
+        address = Address.from_session_key(key)
+    except ValueError:
+        address = None
+    if address is None or address.channel != TERMINAL or address.thread is not None or not address.chat_id:
+        raise typer.BadParameter("a session of the terminal is NAME or terminal:NAME", param_hint="--session")
+    return address.chat_id
+
+
+def _agent(settings: "Settings", model: str | None) -> "AgentSettings":
+    from pydantic import ValidationError
+
+    from nanobee.config import MODEL_FORM, AgentSettings
+
+    if model is None:
+        return settings.agent
+    try:
+        return AgentSettings.model_validate({**settings.agent.model_dump(), "model": model})
+    except ValidationError:
+        raise typer.BadParameter(MODEL_FORM.say(settings.language), param_hint="--model") from None
