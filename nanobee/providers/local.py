@@ -115,21 +115,14 @@ class LocalProvider:
         if self._process is not None and self._process.returncode is None:
             return
         await self._end_child()
-        order = json.dumps(self._build_order()).encode() + b"\n"
-        # -P: a file in the working folder must not stand in for a module.
-        command = [sys.executable, "-P", "-m", _SERVER_MODULE]
-        # A session of its own: Ctrl-C in the terminal is for us, it stops a turn and not the model.
-        try:
-            self._process = await anyio.open_process(
-                command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True
-            )
-        except OSError as error:
-            raise ProviderConnectionError(f"the embedded model's process cannot start: {error.strerror}") from None
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._ready_line = BufferedByteReceiveStream(self._process.stdout)
-        with suppress(anyio.BrokenResourceError):  # it died at once; reading tells why
-            await self._process.stdin.send(order)
+        # Cancelled between the two, the child would wait for its order and the next call for the child.
+        with anyio.CancelScope(shield=True):
+            self._process = process = await _open_child()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            self._ready_line = BufferedByteReceiveStream(process.stdout)
+            with suppress(anyio.BrokenResourceError):  # it died at once; reading tells
+                await process.stdin.send(json.dumps(self._build_order()).encode() + b"\n")
 
     def _build_order(self) -> Mapping[str, object]:
         cores = count_cores()
@@ -198,6 +191,16 @@ class LocalProvider:
             max_tokens=min(request.max_tokens or limit, limit),
             response_schema=None if schema is None else bound_schema(schema),
         )
+
+
+async def _open_child() -> Process:
+    # -P: a file in the working folder must not stand in for a module.
+    command = [sys.executable, "-P", "-m", _SERVER_MODULE]
+    try:
+        # A session of its own: Ctrl-C in the terminal is for us, it stops a turn and not the model.
+        return await anyio.open_process(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True)
+    except OSError as error:
+        raise ProviderConnectionError(f"the embedded model's process cannot start: {error.strerror}") from None
 
 
 def _kill(process: Process) -> None:

@@ -20,6 +20,7 @@ LIST_SECONDS = 3.0
 """For the model list of one server that somebody has named."""
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_HEAD_BYTES = 64 * 1024
+_LAST_CHUNK = b"\r\n0\r\n\r\n"
 _MAX_NAME_CHARS = 200
 _MAX_CAPABILITY_CALLS = 8
 
@@ -204,7 +205,7 @@ async def _open_stream(host: str, port: int | None, *, is_tls: bool) -> ByteStre
 
 
 def build_request(path: str, host: str, api_key: str | None, body: bytes | None) -> bytes:
-    """HTTP/1.0, so that nobody answers in chunks or keeps the connection.
+    """HTTP/1.0, so that hardly anybody answers in chunks or keeps the connection.
 
     Raises:
         ProbeError: a part of it cannot stand in a request.
@@ -237,8 +238,11 @@ def is_whole(answer: bytes) -> bool:
     head, found, body = answer.partition(b"\r\n\r\n")
     if not found:
         return False
-    length = _read_headers(head).get(b"content-length", b"")
-    return length.isdigit() and len(body) >= int(length)
+    headers = _read_headers(head)
+    length = headers.get(b"content-length", b"")
+    if length.isdigit():
+        return len(body) >= int(length)
+    return headers.get(b"transfer-encoding") == b"chunked" and body.endswith(_LAST_CHUNK)
 
 
 def parse_answer(answer: bytes) -> object:
@@ -253,7 +257,7 @@ def parse_answer(answer: bytes) -> object:
         raise ProbeError("not HTTP")
     if status[1] != b"200":
         raise ProbeError("not a success")
-    if _read_headers(head).get(b"transfer-encoding", b"") == b"chunked":
+    if _read_headers(head).get(b"transfer-encoding") == b"chunked":
         body = _join_chunks(body)
     try:
         return json.loads(body)
