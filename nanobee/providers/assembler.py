@@ -5,11 +5,11 @@ some give ids and number all of them 0, some give the id once and an empty one a
 send each call whole. So neither field is trusted alone.
 """
 
-import json
 from dataclasses import dataclass, field
 
 from nanobee.chat import ToolCall, ToolCallDelta
 from nanobee.errors import MalformedAnswerError
+from nanobee.providers.json_reading import read_json
 from nanobee.providers.surrogates import join_escaped_surrogates
 
 
@@ -41,10 +41,7 @@ class _OpenCall:
             return False
         if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
             return False
-        try:
-            return isinstance(json.loads(self.arguments), dict)
-        except ValueError:
-            return False
+        return isinstance(read_json(self.arguments), dict)
 
 
 class ToolCallAssembler:

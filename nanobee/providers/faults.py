@@ -4,7 +4,6 @@ Sorted by status and code alone: words in a message are for people, they change,
 own text may hold them. What is quoted from a server is short, without markup and without keys.
 """
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from nanobee.errors import (
     ServerFaultError,
 )
 from nanobee.messages import Json, JsonObject
+from nanobee.providers.json_reading import read_json
 
 MAX_QUOTE_CHARS = 200
 """How much of a server's own words is shown to people."""
@@ -92,10 +92,7 @@ class Refusal:
 
 def read_refusal(status: int, body: bytes, retry_after_seconds: float | None = None) -> Refusal:
     """Read an error answer; a body that is not JSON says nothing beyond its status."""
-    try:
-        value: Json = json.loads(body)
-    except ValueError:
-        return Refusal(status, retry_after_seconds=retry_after_seconds)
+    value = read_json(body)
     if isinstance(value, list) and value:
         value = value[0]
     if not isinstance(value, dict):

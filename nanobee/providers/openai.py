@@ -1,6 +1,5 @@
 """OpenAIProvider: any server that speaks the OpenAI chat-completions API."""
 
-import json
 import re
 
 import anyio
@@ -17,6 +16,7 @@ from nanobee.errors import (
 from nanobee.http_client import HTTP_ERRORS, create_client, httpx, is_not_sent
 from nanobee.providers.answer_clock import AnswerClock, timeout_error
 from nanobee.providers.faults import read_refusal, read_retry_after, sort_refusal
+from nanobee.providers.json_reading import read_json
 from nanobee.providers.openai_answer import AnswerAssembler
 from nanobee.providers.openai_wire import Dialect, build_body, encode_body, find_dialect
 from nanobee.providers.provider import OnDelta, ignore_delta
@@ -139,10 +139,7 @@ class OpenAIProvider:
                 self._take_event(event, answer, on_delta)
             self._check_end(answer, is_framed=_is_framed(response))
             return
-        try:
-            value = json.loads(body)
-        except ValueError:
-            value = None
+        value = read_json(bytes(body))
         if not isinstance(value, dict):
             found = _MEDIA_TYPE.match(response.headers.get("content-type", ""))
             kind = f" ({found[0]})" if found else ""
@@ -154,10 +151,7 @@ class OpenAIProvider:
         if event.data == _DONE:
             answer.end()
             return
-        try:
-            chunk = json.loads(event.data)
-        except ValueError:
-            chunk = None
+        chunk = read_json(event.data)
         if not isinstance(chunk, dict):
             if event.name in ("", "message", "error"):
                 raise MalformedAnswerError(f"{self._who} sent a piece of an answer that is not JSON.")

@@ -3,6 +3,8 @@
 import json
 import re
 
+from nanobee.providers.json_reading import read_json
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -19,11 +21,8 @@ def join_escaped_surrogates(arguments: str) -> str:
     arguments = join_surrogates(arguments)
     if _ESCAPED.search(arguments) is None:
         return arguments
-    try:
-        value = json.loads(arguments)
-    except ValueError:
-        return arguments
-    return join_surrogates(json.dumps(value, ensure_ascii=False))
+    value = read_json(arguments)
+    return arguments if value is None else join_surrogates(json.dumps(value, ensure_ascii=False))
 
 
 class SurrogateJoiner:
