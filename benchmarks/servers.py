@@ -36,6 +36,10 @@ class Moment:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # who asked was ended meanwhile
+            super().handle()
+
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
 
@@ -46,9 +50,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
-        with suppress(ConnectionError):  # who asked was ended meanwhile
-            self.end_headers()
-            self.wfile.write(body)
+        self.end_headers()
+        self.wfile.write(body)
 
 
 @contextmanager
