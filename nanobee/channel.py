@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from nanobee.config import ChannelSettings
 from nanobee.errors import ChannelError
@@ -180,3 +180,7 @@ class Channel(ABC, Generic[SettingsT]):
     def status(self) -> ChannelStatus:
         """How the channel is, for `nanobee status`."""
         return ChannelStatus(ChannelState.UP)
+
+
+AnyChannel = Channel[Any]
+"""A channel whose own settings do not matter here."""

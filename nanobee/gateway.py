@@ -19,9 +19,9 @@ from nanobee.bus.holder import hold
 from nanobee.bus.inbox import ChannelInbox
 from nanobee.bus.resolver import Resolver
 from nanobee.bus.sqlite import SqliteBus, open_bus
-from nanobee.channel import Channel
+from nanobee.channel import AnyChannel
 from nanobee.clock import load_clock
-from nanobee.config import ChannelSettings, Settings
+from nanobee.config import Settings
 from nanobee.config_source import validate_section
 from nanobee.errors import ChannelAuthError, ChannelError, ConfigError, PluginError
 from nanobee.messages import Address
@@ -37,7 +37,6 @@ from nanobee.workspace import init_workspace
 
 logger = logging.getLogger(__name__)
 
-AnyChannel = Channel[ChannelSettings]
 DRAIN_SECONDS = 5.0
 """How long a stop waits for the sends that are under way."""
 CLOSE_SECONDS = 5.0

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from nanobee.channel import Channel, ChannelState, ChannelStatus
-from nanobee.config import ChannelSettings
+from nanobee.channel import AnyChannel, ChannelState, ChannelStatus
 from nanobee.errors import StateError
 from nanobee.logs import RecentError
 from nanobee.status import ChannelReport, GatewayStatus, write_status
@@ -33,7 +32,7 @@ class Reporter:
 
     state: Path
     model: str
-    channels: Mapping[str, Channel[ChannelSettings]]
+    channels: Mapping[str, AnyChannel]
     recent_errors: RecentErrors = no_errors
 
     async def run(self) -> None:
@@ -61,7 +60,7 @@ class Reporter:
         )
 
     @staticmethod
-    def _report(channel: Channel[ChannelSettings]) -> ChannelReport:
+    def _report(channel: AnyChannel) -> ChannelReport:
         try:
             status = channel.status()
         except Exception:

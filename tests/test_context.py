@@ -104,7 +104,7 @@ def test_arguments_that_are_no_object_become_an_empty_one() -> None:
 
 
 def test_two_texts_in_a_row_are_read_as_one() -> None:
-    record = {"kind": "record", "role": "assistant", "content": "reminder"}
+    record: dict[str, object] = {"kind": "record", "role": "assistant", "content": "reminder"}
     assert shape(build_context("", session_of(user("a"), assistant("b"), record), WIDE))[1:] == [
         "assistant:b\n\nreminder"
     ]

@@ -13,8 +13,7 @@ from anyio.abc import TaskGroup
 
 from nanobee.bus.bus import Bus, Outgoing
 from nanobee.bus.live import LiveSlots
-from nanobee.channel import Channel
-from nanobee.config import ChannelSettings
+from nanobee.channel import AnyChannel
 from nanobee.errors import BusError, ChannelError, NotSentError, RefusedError, UnknownOutcomeError
 from nanobee.messages import Address, OutboundPart
 
@@ -33,7 +32,7 @@ BUS_PAUSE_SECONDS = 1.0
 class Delivery:
     """Sends what the outbox holds and shows what the live slots hold."""
 
-    def __init__(self, channels: Mapping[str, Channel[ChannelSettings]]) -> None:
+    def __init__(self, channels: Mapping[str, AnyChannel]) -> None:
         streaming = frozenset(name for name, channel in channels.items() if channel.can_stream)
         self.live = LiveSlots(streaming, self._wake_task)
         self._channels = channels
@@ -98,7 +97,7 @@ class Delivery:
                 self._idle = anyio.Event()
                 await self._idle.wait()
 
-    async def _work(self, bus: Bus, channel: Channel[ChannelSettings], address: Address) -> Outgoing:
+    async def _work(self, bus: Bus, channel: AnyChannel, address: Address) -> Outgoing:
         """Send everything that can be sent, show the newest live text; return what stopped it."""
         outgoing = Outgoing(None)
         while address in self._due:
@@ -116,7 +115,7 @@ class Delivery:
         await self._show(channel, address)
         return outgoing
 
-    async def _send(self, bus: Bus, channel: Channel[ChannelSettings], part: OutboundPart, may_double: bool) -> None:
+    async def _send(self, bus: Bus, channel: AnyChannel, part: OutboundPart, may_double: bool) -> None:
         where = part.address.session_key
         if may_double:
             logger.warning("%s: part %d is sent again; its last try may have arrived", where, part.id)
@@ -156,7 +155,7 @@ class Delivery:
         logger.error("%s: part %d is given up: %s", part.address.session_key, part.id, reason)
         await bus.bury(part, reason)
 
-    async def _show(self, channel: Channel[ChannelSettings], address: Address) -> None:
+    async def _show(self, channel: AnyChannel, address: Address) -> None:
         live = self.live.take(address)
         if live is None or not channel.can_stream:
             return

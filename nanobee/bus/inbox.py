@@ -3,8 +3,7 @@
 import logging
 
 from nanobee.bus.bus import Bus, NewRow
-from nanobee.channel import Arrival, Channel, Receipt, admits
-from nanobee.config import ChannelSettings
+from nanobee.channel import AnyChannel, Arrival, Receipt, admits
 
 logger = logging.getLogger(__name__)
 
@@ -12,7 +11,7 @@ logger = logging.getLogger(__name__)
 class ChannelInbox:
     """Implements `nanobee.channel.Inbox` for one channel: closed to strangers, deduplicated, durable."""
 
-    def __init__(self, bus: Bus, channel: Channel[ChannelSettings]) -> None:
+    def __init__(self, bus: Bus, channel: AnyChannel) -> None:
         self._bus = bus
         self._channel = channel
 

@@ -8,8 +8,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from nanobee.bus.bus import Bus, InboxRow
-from nanobee.channel import Channel
-from nanobee.config import ChannelSettings
+from nanobee.channel import AnyChannel
 from nanobee.errors import BusError, ChannelError
 from nanobee.messages import Address, InboundMessage
 
@@ -25,7 +24,7 @@ UNREADABLE = "[a message that could not be read from its platform]"
 class Resolver:
     """Only the head of its own session waits for a row that is being resolved."""
 
-    def __init__(self, channels: Mapping[str, Channel[ChannelSettings]]) -> None:
+    def __init__(self, channels: Mapping[str, AnyChannel]) -> None:
         self._channels = channels
         self._limit = anyio.CapacityLimiter(MAX_AT_ONCE)
         self._under_way: set[int] = set()

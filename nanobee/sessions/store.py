@@ -38,9 +38,9 @@ class SessionStore:
         # The journal first: a line leaves it only once it is in the file.
         pending = await self._journal.journal(session_key)
         in_file = await anyio.to_thread.run_sync(self._read_tail, session_key)
-        known = {line.seq for line in in_file}
+        last = in_file[-1].seq if in_file else 0
         session = Session(session_key)
-        session.extend([*in_file, *(line for line in pending if line.seq not in known)])
+        session.extend([*in_file, *(line for line in pending if line.seq > last)])
         self._cached[session_key] = session
         if len(self._cached) > MAX_CACHED:
             self._cached.popitem(last=False)

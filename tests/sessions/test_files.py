@@ -164,6 +164,14 @@ async def test_loading_goes_back_to_the_last_reset_only(tmp_path: Path) -> None:
     assert [each.seq for each in session.lines] == [6, 7]
 
 
+async def test_what_the_journal_still_has_from_before_a_reset_does_not_come_back(tmp_path: Path) -> None:
+    files = SessionFiles(tmp_path)
+    write(files, good(2) + line(3, kind="reset").encode() + b"\n")
+    journal = JournalOf(*(Line.from_json(text) for text in (line(1), line(2), line(3, kind="reset"))))
+    session = await SessionStore(files, journal).load(KEY)
+    assert [each.seq for each in session.lines] == [3]
+
+
 async def test_o15_loading_a_long_session_parses_its_tail_only(tmp_path: Path) -> None:
     files = SessionFiles(tmp_path)
     garbage = b"not read\n" * 10

@@ -1,0 +1,52 @@
+"""GatewayRig: a whole gateway in this process, on a real bus, between a memory channel and a model server."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from nanobee.channel import AnyChannel
+from nanobee.config import AgentSettings, OpenAISettings, Settings
+from nanobee.gateway import Gateway, open_gateway, run_channel
+from nanobee.providers.model import Model
+from nanobee.providers.openai import OpenAIProvider
+from nanobee.testing.memory_channel import MemoryChannel
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayRig:
+    """Opens the same gateway again and again: each time as after a restart."""
+
+    root: Path
+    """A temporary folder for workspace and state."""
+    base_url: str
+    """Of the model server."""
+    agent: AgentSettings = field(default_factory=AgentSettings)
+
+    @property
+    def settings(self) -> Settings:
+        """What the gateway runs on."""
+        return Settings(workspace=self.root / "workspace", state=self.root / "state", agent=self.agent)
+
+    @asynccontextmanager
+    async def open(
+        self, channel: MemoryChannel | None = None, others: Mapping[str, AnyChannel] | None = None
+    ) -> AsyncIterator[tuple[Gateway, MemoryChannel]]:
+        """A running gateway with `channel` and `others`; interrupted at the end, as by SIGTERM."""
+        memory = channel or MemoryChannel()
+        channels: dict[str, AnyChannel] = {memory.name: memory, **(others or {})}
+        provider = OpenAIProvider("main", OpenAISettings(kind="openai", base_url=self.base_url))
+        model = Model(provider, "main/test-model", "test-model", self.agent.context_tokens)
+        try:
+            async with open_gateway(self.settings, channels, model) as gateway, anyio.create_task_group() as tasks:
+                for each in channels.values():
+                    tasks.start_soon(run_channel, gateway, each)
+                try:
+                    yield gateway, memory
+                finally:
+                    await gateway.wind_down()
+                    tasks.cancel_scope.cancel()
+        finally:
+            await provider.aclose()
