@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
 
 from nanobee.errors import ToolError
 
@@ -66,6 +67,18 @@ def validate_arguments(arguments_type: type[ArgumentsT], arguments: Mapping[str,
         raise ToolError(f"{_describe(error)}. {describe_fields(arguments_type)}") from None
 
 
+def build_schema(arguments_type: type[BaseModel]) -> dict[str, object]:
+    """JSON schema of the object, as short as it can be: it is sent with each request."""
+    schema = arguments_type.model_json_schema(schema_generator=_PlainSchema)
+    for needless in ("title", "description"):
+        schema.pop(needless, None)
+    properties = schema.setdefault("properties", {})
+    for name, described in properties.items():
+        if "default" in described and described["default"] is None:
+            properties[name] = _without_null(described)
+    return schema
+
+
 def describe_fields(arguments_type: type[BaseModel]) -> str:
     """One line that names the fields: `Fields: path (required), limit.`"""
     names = [
@@ -73,6 +86,22 @@ def describe_fields(arguments_type: type[BaseModel]) -> str:
         for name, field in arguments_type.model_fields.items()
     ]
     return f"Fields: {', '.join(names)}." if names else "It has no fields."
+
+
+class _PlainSchema(GenerateJsonSchema):
+    """Leaves out the titles of fields, which only repeat their names."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def _without_null(described: dict[str, Any]) -> dict[str, Any]:
+    """An optional value is simply left out by the model; `anyOf` with null only confuses small ones."""
+    rest = {key: value for key, value in described.items() if key not in ("default", "anyOf")}
+    kinds = [kind for kind in described.get("anyOf", []) if kind != {"type": "null"}]
+    if len(kinds) == 1:
+        return {**kinds[0], **rest}
+    return {"anyOf": kinds, **rest} if kinds else rest
 
 
 def _load(text: str) -> object:
@@ -121,8 +150,10 @@ def _describe(error: ValidationError) -> str:
         where = ".".join(str(part) for part in fault["loc"]) or "the object"
         if fault["type"] == "missing":
             told.append(f"{where}: missing")
-        else:
+        elif fault["type"].endswith("_type"):
             told.append(f"{where}: {fault['msg']}, not {_kind(fault['input'])}")
+        else:
+            told.append(f"{where}: {fault['msg']}")
     if len(faults) > MAX_PROBLEMS:
         told.append(f"and {len(faults) - MAX_PROBLEMS} more")
     return "; ".join(told)

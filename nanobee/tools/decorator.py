@@ -11,8 +11,8 @@ from anyio.lowlevel import RunVar
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
 
+from nanobee.arguments import build_schema
 from nanobee.chat import ToolSpec
 from nanobee.errors import PluginError
 from nanobee.tools.docstring import parse_docstring
@@ -38,13 +38,6 @@ class ToolArguments(BaseModel):
         hide_input_in_errors=True,
         protected_namespaces=(),
     )
-
-
-class _PlainSchema(GenerateJsonSchema):
-    """Leaves out titles: they repeat the names and cost tokens in each request."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
 
 
 @overload
@@ -105,7 +98,7 @@ def _create_tool(function: ToolFunction, *, name: str | None, **traits: Any) -> 
         if not docstring.description:
             raise _BrokenRuleError("it has no docstring, so the model cannot know what it does")
         arguments_type = _create_arguments_type(name, _parameters(function), docstring.parameters)
-        spec = ToolSpec(name, docstring.description, _build_schema(arguments_type))
+        spec = ToolSpec(name, docstring.description, build_schema(arguments_type))
     except (_BrokenRuleError, PydanticUserError, NameError) as error:
         raise PluginError(f"tool {name}: {error}") from error
     return Tool(spec, arguments_type, partial(_run, function, arguments_type), **traits)
@@ -156,27 +149,6 @@ def _create_arguments_type(
         fields[field_name] = (parameter.annotation, Field(**details))
     title = "".join(word.title() for word in re.split(r"[_-]", name))
     return create_model(f"{title}Arguments", __base__=ToolArguments, **fields)
-
-
-def _build_schema(arguments_type: type[BaseModel]) -> dict[str, object]:
-    """JSON schema of the arguments, as short as it can be."""
-    schema = arguments_type.model_json_schema(schema_generator=_PlainSchema)
-    for needless in ("title", "description"):
-        schema.pop(needless, None)
-    properties = schema.setdefault("properties", {})
-    for name, described in properties.items():
-        if "default" in described and described["default"] is None:
-            properties[name] = _without_null(described)
-    return schema
-
-
-def _without_null(described: dict[str, Any]) -> dict[str, Any]:
-    """An optional value is simply left out by the model; `anyOf` with null only confuses small ones."""
-    rest = {key: value for key, value in described.items() if key not in ("default", "anyOf")}
-    kinds = [kind for kind in described.get("anyOf", []) if kind != {"type": "null"}]
-    if len(kinds) == 1:
-        return {**kinds[0], **rest}
-    return {"anyOf": kinds, **rest} if kinds else rest
 
 
 async def _run(

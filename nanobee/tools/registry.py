@@ -80,7 +80,7 @@ class ToolRegistry:
         from difflib import get_close_matches  # costs more to import than it is worth before it is needed
 
         lowered = {known.lower(): known for known in self._tools}
-        close = get_close_matches(name.lower(), lowered, n=1)
+        close = get_close_matches(name.rpartition(".")[2].lower(), lowered, n=1)
         meant = f"; did you mean {lowered[close[0]]}?" if close else "."
         return f"there is no tool {name[:64]!r}{meant} The tools are: {', '.join(self._tools) or 'none'}."
 

@@ -49,17 +49,37 @@ def _respell(new: str, match: re.Match[str]) -> str:
     ends = set(_BREAK.findall(match[0]))
     if len(ends) < 2:
         return new.replace("\n", ends.pop() if ends else _neighboring_break(match))
-    respelled: list[str] = []
-    new_lines: list[str] = _LINE.findall(new)
+    return "".join(_pair_lines(old_lines, _LINE.findall(new)))
+
+
+def _pair_lines(old_lines: list[str], new_lines: list[str]) -> list[str]:
+    """The new lines: those that were there before as they were, the others with the end of what they replace."""
     bare = [line.replace("\r\n", "\n") for line in old_lines]
-    for tag, start, stop, new_start, new_stop in SequenceMatcher(None, bare, new_lines).get_opcodes():
-        if tag == "equal":
-            respelled += old_lines[start:stop]
-        else:
-            neighbor = old_lines[min(start, len(old_lines) - 1)]
-            end = "\r\n" if neighbor.endswith("\r\n") else "\n"
-            respelled += [line.replace("\n", end) for line in new_lines[new_start:new_stop]]
-    return "".join(respelled)
+    head = _shared(bare, new_lines)
+    tail = _shared(bare[head:][::-1], new_lines[head:][::-1])
+    old_end, new_end = len(bare) - tail, len(new_lines) - tail
+    paired = old_lines[:head]
+    if old_end == new_end:
+        paired += [_ended(*pair) for pair in zip(new_lines[head:new_end], old_lines[head:old_end], strict=True)]
+    else:
+        matcher = SequenceMatcher(None, bare[head:old_end], new_lines[head:new_end])
+        for tag, start, stop, new_start, new_stop in matcher.get_opcodes():
+            if tag == "equal":
+                paired += old_lines[head + start : head + stop]
+            else:
+                neighbor = old_lines[min(head + start, len(old_lines) - 1)]
+                paired += [_ended(line, neighbor) for line in new_lines[head + new_start : head + new_stop]]
+    return paired + old_lines[old_end:]
+
+
+def _shared(one: list[str], other: list[str]) -> int:
+    """How many lines at the beginning are the same."""
+    differing = (at for at, (line, twin) in enumerate(zip(one, other, strict=False)) if line != twin)
+    return next(differing, min(len(one), len(other)))
+
+
+def _ended(line: str, like: str) -> str:
+    return line.replace("\n", "\r\n" if like.endswith("\r\n") else "\n")
 
 
 def _neighboring_break(match: re.Match[str]) -> str:
