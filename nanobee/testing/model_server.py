@@ -56,6 +56,8 @@ class ModelServer:
         """What broke StrictHistory."""
         self.open_answers = 0
         """Requests whose answers are not complete yet."""
+        self.connections = 0
+        """Connections that were ever opened."""
         self.base_url = ""
         """Up to and including `/v1`."""
         self._port = port
@@ -65,7 +67,7 @@ class ModelServer:
         self._fail_on_violation = fail_on_violation
         self._replies: list[Reply] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._arrival = anyio.Event()
+        self._change = anyio.Event()
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
@@ -88,7 +90,12 @@ class ModelServer:
     async def wait_requests(self, count: int) -> None:
         """Return once `count` completion requests have come; bound it with `anyio.fail_after`."""
         while len(self.requests) < count:
-            await self._arrival.wait()
+            await self._change.wait()
+
+    async def wait_answered(self) -> None:
+        """Return once no request waits for the rest of its answer: all were sent, or their clients left."""
+        while self.open_answers:
+            await self._change.wait()
 
     def reply_text(
         self,
@@ -173,6 +180,7 @@ class ModelServer:
         return reply
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         task = asyncio.current_task()
         if task is not None:
             self._tasks.add(task)
@@ -206,11 +214,15 @@ class ModelServer:
             return await _send(writer, reader, answer)
         finally:
             self.open_answers -= 1
+            self._tell_change()
 
     def _record(self, request: RecordedRequest) -> None:
         self.requests.append(request)
-        arrival, self._arrival = self._arrival, anyio.Event()
-        arrival.set()
+        self._tell_change()
+
+    def _tell_change(self) -> None:
+        change, self._change = self._change, anyio.Event()
+        change.set()
 
     async def _choose(self, request: RecordedRequest) -> Answer:
         broken = self._history.check(request.body)
