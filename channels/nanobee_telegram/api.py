@@ -37,8 +37,9 @@ CALL_SLACK_SECONDS = 5.0
 """How much longer than its time-outs a call may take in all, against an answer that drips."""
 
 logger = logging.getLogger(__name__)
-# PTB logs the address of each bot, with the token, and the text of every message at level DEBUG.
-logging.getLogger("telegram").setLevel(logging.WARNING)
+# Below WARNING, PTB logs the bot's address, which holds the token, and the text of every message;
+# no level that somebody sets may bring that out.
+logging.getLogger("telegram.Bot").addFilter(lambda record: record.levelno >= logging.WARNING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,11 +55,10 @@ class UpdateReader:
             UpdateError: the update is damaged.
         """
         update_id = update_id_of(update)
-        message = next((update[kind] for kind in ALLOWED_UPDATES if kind in update), None)
-        if message is None:
+        kind = next((kind for kind in ALLOWED_UPDATES if kind in update), None)
+        if kind is None:
             return None
-        if not isinstance(message, Mapping):
-            raise UpdateError("the message is not an object")
+        message = _object(update, kind)
         chat = _object(message, "chat")
         quoted = _quoted(message)
         text = self._text(message, chat, quoted)

@@ -117,11 +117,20 @@ class _Contract(ABC):
 
 @asynccontextmanager
 async def running(channel: Channel[Any], inbox: Inbox) -> AsyncIterator[None]:
-    """Run a channel for the length of a block, then cancel it and wait for its end."""
+    """Run a channel for the length of a block, then cancel it and wait for its end.
+
+    What the block raises comes out as it is, what the channel raises in an exception group.
+    """
+    failure: BaseException | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(channel.run, inbox)
-        yield
+        try:
+            yield
+        except (Exception, pytest.fail.Exception) as error:
+            failure = error
         tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 def part_of(address: Address, text: str, *, row: int = 1, reply_to: str | None = None) -> OutboundPart:
