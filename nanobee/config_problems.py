@@ -1,6 +1,5 @@
 """Config problems: a failed validation in words, made of kinds, limits and places, never of values."""
 
-from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -74,7 +73,7 @@ MIN_QUOTED_CHARS = 4
 
 
 def explain(
-    error: ValidationError, model_type: type[BaseModel], values: Mapping[str, Value], origin: Origin
+    error: ValidationError, model_type: type[BaseModel], values: dict[str, Value], origin: Origin
 ) -> list[ConfigProblem]:
     """One problem for each value that was refused, in the order of the model's fields."""
     problems: dict[KeyPath, ConfigProblem] = {}
@@ -85,10 +84,10 @@ def explain(
     return list(problems.values())
 
 
-def value_path(details: "ErrorDetails", values: Mapping[str, Value]) -> KeyPath:
+def value_path(details: "ErrorDetails", values: dict[str, Value]) -> KeyPath:
     """The path of the refused value: the error's location without pydantic's own words in it."""
     location = details["loc"]
-    value: Value = dict(values)
+    value: Value = values
     for depth, key in enumerate(location):
         if isinstance(value, dict) and key in value:
             value = value[str(key)]
@@ -101,9 +100,9 @@ def value_path(details: "ErrorDetails", values: Mapping[str, Value]) -> KeyPath:
     return location
 
 
-def value_at(path: KeyPath, values: Mapping[str, Value]) -> Value:
+def value_at(path: KeyPath, values: dict[str, Value]) -> Value:
     """The value at `path`, None where nothing stands there."""
-    value: Value = dict(values)
+    value: Value = values
     for key in path:
         if isinstance(value, dict):
             value = value.get(str(key))
@@ -115,7 +114,7 @@ def value_at(path: KeyPath, values: Mapping[str, Value]) -> Value:
 
 
 def _reason(
-    details: "ErrorDetails", path: KeyPath, model_type: type[BaseModel], values: Mapping[str, Value], origin: Origin
+    details: "ErrorDetails", path: KeyPath, model_type: type[BaseModel], values: dict[str, Value], origin: Origin
 ) -> str:
     kind, context, language = details["type"], details.get("ctx", {}), origin.language
     if kind == "missing":

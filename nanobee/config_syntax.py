@@ -29,7 +29,10 @@ OPEN_BRACKET = Phrase(
     'a bracket that opens here is not closed, or a comma is missing; inside brackets, "${{NAME}}" needs quotes',
     '此处开始的括号没有闭合，或缺少逗号；括号内的 "${{NAME}}" 需要引号',
 )
-BAD_INDENT = Phrase("the line's indentation fits none of the lines above it", "该行的缩进与上面各行都不一致")
+BAD_INDENT = Phrase(
+    'the line does not fit those above it: its indentation differs, or a ":" is missing',
+    '该行与上面各行不一致：缩进不同，或缺少 ":"',
+)
 BAD_START = Phrase("a value that begins like this stands in quotes", "以此字符开头的值需要加引号")
 BAD_ESCAPE = Phrase('an unknown "\\" stands in double quotes; use single quotes', '双引号中有未知的 "\\"；请改用单引号')
 NO_ANCHOR = Phrase('"*" begins a value; put it in quotes', '值以 "*" 开头；请加引号')
@@ -87,7 +90,7 @@ def _blame_syntax(text: str, error: "YAMLError", document: Document) -> None:
     if "\t" in line[: len(line) - len(line.lstrip())] or line[mark.column : mark.column + 1] == "\t":
         return document.blame((), TAB, line=mark.line + 1)
     if problem.startswith("mapping values") and ":" not in line[: mark.column]:
-        above = next((at for at in range(mark.line - 1, -1, -1) if lines[at].strip()), mark.line)
+        above = next((at for at in range(mark.line - 1, -1, -1) if lines[at].split("#")[0].strip()), mark.line)
         return document.blame((), NO_COLON, line=above + 1)
     for beginning, phrase, is_at_context in SYNTAX_PHRASES:
         if problem.startswith(beginning):
