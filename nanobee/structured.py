@@ -247,9 +247,10 @@ def _free_id(wanted: str, taken: set[str]) -> str:
 def _candidates(text: str) -> Iterator[str]:
     """What may be the JSON object in a model's text: all of it, what is fenced, what stands in braces."""
     text = text.rpartition("</think>")[2].strip()
-    if text:
+    if text.startswith(("{", "[", '"')):
         yield text
-    yield from re.findall(r"```[a-zA-Z]*\s*\n(.*?)```", text, re.DOTALL)
+    for fenced in text.split("```", 2 * MAX_CANDIDATES)[1:-1:2]:
+        yield fenced.partition("\n")[2]
     decoder = json.JSONDecoder(strict=False)
     start = text.find("{")
     for _ in range(MAX_CANDIDATES):

@@ -25,13 +25,13 @@ def edit_file(context: ToolContext, path: str, old_text: str, new_text: str, rep
     with open_place(context.workspace, path, for_writing=True) as place:
         found, raw = _load(place)
         encoding, text = _decode(place, raw)
-        edited, lines = replace_text(text, old_text, new_text, replace_all)
-        new_raw = encoding.encode(edited)
+        replaced = replace_text(text, old_text, new_text, replace_all)
+        new_raw = encoding.encode(replaced.text)
         if len(new_raw) > SAMPLE_BYTES:
             raise ToolError(f"{place.path}: would grow to {len(new_raw):,} bytes; {SAMPLE_BYTES:,} are allowed")
         replace_file(place, new_raw, found)
-        where = f"line {lines[0]}" if len(lines) == 1 else f"{len(lines)} places, first at line {lines[0]}"
-        return f"Edited {place.path} ({where})."
+        places = "" if replaced.places == 1 else f"{replaced.places:,} places, first at "
+        return f"Edited {place.path} ({places}line {replaced.first_line})."
 
 
 def _load(place: Place) -> tuple[os.stat_result, bytes]:

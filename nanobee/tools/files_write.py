@@ -44,12 +44,13 @@ def replace_file(place: Place, raw: bytes, found: os.stat_result | None) -> None
     if found is not None and not stat.S_IMODE(found.st_mode) & 0o222:
         raise ToolError(f"{place.path}: the file is marked read-only")
     temporary = Place(place.directory, f".nanobee-{os.urandom(8).hex()}.tmp", place.path)
-    descriptor = temporary.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    # A private file stays private while it is written, too.
+    descriptor = temporary.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if found is None else 0o600)
     try:
         try:
             _write(descriptor, raw)
             if found is not None:
-                with suppress(PermissionError):
+                with suppress(OSError):
                     os.fchown(descriptor, found.st_uid, found.st_gid)
                 os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & 0o777)
             os.fsync(descriptor)
@@ -62,7 +63,9 @@ def replace_file(place: Place, raw: bytes, found: os.stat_result | None) -> None
         with suppress(OSError):
             os.unlink(temporary.name, dir_fd=place.directory)
         raise
-    os.fsync(place.directory)
+    with suppress(OSError):
+        # Not every file system can; the file is in place all the same.
+        os.fsync(place.directory)
 
 
 def _write(descriptor: int, raw: bytes) -> None:

@@ -1,19 +1,33 @@
 """Replacement: one text for another inside a file's text, without touching what stands around it."""
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from nanobee.errors import ToolError
 
+MAX_PAIRED_LINES = 500
+"""Changed lines with ends of both kinds that are compared one by one, for that takes time by the square."""
+MAX_TRIED_LINES = 100
+"""Lines at which a text that was not found is looked for once more."""
+MAX_NAMED_LINES = 10
+
 _BREAK = re.compile(r"\r?\n")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-# Never the `\n` of a `\r\n` alone: a match must not begin inside a line's end.
-_ANY_BREAK = r"(?:\r\n|(?<!\r)\n)"
 
 
-def replace_text(text: str, old: str, new: str, replace_all: bool = False) -> tuple[str, list[int]]:
-    """Replace `old`, which must occur exactly once unless `replace_all`; return the text and the lines it was on.
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A text after its replacement, and where that was."""
+
+    text: str
+    places: int
+    first_line: int
+
+
+def replace_text(text: str, old: str, new: str, replace_all: bool = False) -> Replaced:
+    """Replace `old`, which must occur exactly once unless `replace_all`.
 
     Line ends in `old` and `new` fit any in `text`; each line that is new gets the line end of its
     neighbors, and each that is kept keeps its own.
@@ -26,30 +40,46 @@ def replace_text(text: str, old: str, new: str, replace_all: bool = False) -> tu
         raise ToolError("old_text is empty; write_file makes a file or replaces all of it")
     if old == new:
         raise ToolError("old_text and new_text are the same; there is nothing to do")
-    pattern = re.compile(_ANY_BREAK.join(re.escape(part) for part in old.split("\n")))
-    matches = list(pattern.finditer(text))
-    if not matches:
-        raise ToolError(_describe_miss(text, old))
-    line_starts = [found.end() for found in _BREAK.finditer(text)]
-    lines = [bisect_right(line_starts, match.start()) + 1 for match in matches]
-    if not replace_all and (len(matches) > 1 or pattern.search(text, matches[0].start() + 1)):
-        raise ToolError(_describe_ambiguity(lines))
+    # Searched with `find`, not with a pattern: no text that a model can think of makes it slow.
+    bare = text.replace("\r\n", "\n")
+    starts = _find_all(bare, old)
+    if not starts:
+        raise ToolError(_describe_miss(bare, old))
+    if not replace_all and (len(starts) > 1 or bare.find(old, starts[0] + 1) >= 0):
+        raise ToolError(_describe_ambiguity(bare, starts))
+    returns = [found.start() - number for number, found in enumerate(re.finditer("\r\n", text))]
     pieces, end = [], 0
-    for match in matches:
-        pieces += [text[end : match.start()], _respell(new, match)]
-        end = match.end()
-    return "".join([*pieces, text[end:]]), lines
+    for bare_start in starts:
+        bare_end = bare_start + len(old)
+        start = bare_start + bisect_left(returns, bare_start)
+        pieces.append(text[end:start])
+        end = bare_end + bisect_left(returns, bare_end)
+        pieces.append(_respell(new, text, start, end))
+    return Replaced("".join([*pieces, text[end:]]), len(starts), _line_of(bare, starts[0]))
 
 
-def _respell(new: str, match: re.Match[str]) -> str:
+def _find_all(text: str, wanted: str) -> list[int]:
+    starts: list[int] = []
+    at = text.find(wanted)
+    while at >= 0:
+        starts.append(at)
+        at = text.find(wanted, at + len(wanted))
+    return starts
+
+
+def _line_of(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1
+
+
+def _respell(new: str, text: str, start: int, end: int) -> str:
     """`new` with line ends like those of what it replaces."""
     if "\n" not in new:
         return new
-    old_lines: list[str] = _LINE.findall(match[0])
-    ends = set(_BREAK.findall(match[0]))
+    region = text[start:end]
+    ends = set(_BREAK.findall(region))
     if len(ends) < 2:
-        return new.replace("\n", ends.pop() if ends else _neighboring_break(match))
-    return "".join(_pair_lines(old_lines, _LINE.findall(new)))
+        return new.replace("\n", ends.pop() if ends else _neighboring_break(text, start, end))
+    return "".join(_pair_lines(_LINE.findall(region), _LINE.findall(new)))
 
 
 def _pair_lines(old_lines: list[str], new_lines: list[str]) -> list[str]:
@@ -61,6 +91,8 @@ def _pair_lines(old_lines: list[str], new_lines: list[str]) -> list[str]:
     paired = old_lines[:head]
     if old_end == new_end:
         paired += [_ended(*pair) for pair in zip(new_lines[head:new_end], old_lines[head:old_end], strict=True)]
+    elif max(old_end, new_end) - head > MAX_PAIRED_LINES:
+        paired += [_ended(line, old_lines[head - 1] if head else old_lines[0]) for line in new_lines[head:new_end]]
     else:
         matcher = SequenceMatcher(None, bare[head:old_end], new_lines[head:new_end])
         for tag, start, stop, new_start, new_stop in matcher.get_opcodes():
@@ -82,22 +114,22 @@ def _ended(line: str, like: str) -> str:
     return line.replace("\n", "\r\n" if like.endswith("\r\n") else "\n")
 
 
-def _neighboring_break(match: re.Match[str]) -> str:
-    """The line end of the line that a match stands in, or of the one before it."""
-    text = match.string
-    position = text.find("\n", match.end())
+def _neighboring_break(text: str, start: int, end: int) -> str:
+    """The line end of the line that a place stands in, or of the one before it."""
+    position = text.find("\n", end)
     if position < 0:
-        position = text.rfind("\n", 0, match.start())
+        position = text.rfind("\n", 0, start)
     return "\r\n" if position > 0 and text[position - 1] == "\r" else "\n"
 
 
-def _describe_ambiguity(lines: list[int]) -> str:
-    if len(lines) == 1:
-        return f"old_text overlaps itself at line {lines[0]}; give more of the text around it"
-    where = ", ".join(str(line) for line in lines[:10])
-    more = ", …" if len(lines) > 10 else ""
+def _describe_ambiguity(text: str, starts: list[int]) -> str:
+    if len(starts) == 1:
+        return f"old_text overlaps itself at line {_line_of(text, starts[0])}; give more of the text around it"
+    where = ", ".join(str(_line_of(text, start)) for start in starts[:MAX_NAMED_LINES])
+    more = ", …" if len(starts) > MAX_NAMED_LINES else ""
     return (
-        f"old_text occurs {len(lines)} times (lines {where}{more}); give more of the text around it, or set replace_all"
+        f"old_text occurs {len(starts):,} times (lines {where}{more});"
+        " give more of the text around it, or set replace_all"
     )
 
 
@@ -106,7 +138,8 @@ def _describe_miss(text: str, old: str) -> str:
         return "old_text does not occur: \ufffd stands for bytes that cannot be written; leave them out of it"
     wanted = [line.split() for line in old.strip().split("\n")]
     lines = [line.split() for line in text.split("\n")]
-    for number, line in enumerate(lines, start=1):
-        if line == wanted[0] and lines[number - 1 : number - 1 + len(wanted)] == wanted:
-            return f"old_text does not occur; line {number} differs from it in spaces or tabs only, copy it exactly"
+    tried = [at for at, line in enumerate(lines) if line == wanted[0]][:MAX_TRIED_LINES]
+    for at in tried:
+        if lines[at : at + len(wanted)] == wanted:
+            return f"old_text does not occur; line {at + 1} differs from it in spaces or tabs only, copy it exactly"
     return "old_text does not occur; read the file again and copy the text exactly"

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nanobee.errors import ToolError
-from nanobee.tools.replacement import replace_text
+from nanobee.tools.replacement import MAX_PAIRED_LINES, Replaced, replace_text
 
 
 def normal(text: str) -> str:
@@ -13,7 +13,7 @@ def normal(text: str) -> str:
 
 
 def edit(text: str, old: str, new: str, replace_all: bool = False) -> str:
-    return replace_text(text, old, new, replace_all)[0]
+    return replace_text(text, old, new, replace_all).text
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_o48_an_ambiguous_text_is_refused(text: str, old: str, told: str) -> Non
 
 
 def test_o48_all_places_are_replaced_when_asked_for() -> None:
-    assert replace_text("a\r\nb\na\n", "a", "x\ny", replace_all=True) == ("x\r\ny\r\nb\nx\ny\n", [1, 3])
+    assert replace_text("a\r\nb\na\n", "a", "x\ny", replace_all=True) == Replaced("x\r\ny\r\nb\nx\ny\n", 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -128,3 +128,20 @@ def test_o48_lines_around_an_insertion_keep_their_ends(lines: list[tuple[str, st
     assert edited.startswith(before)
     assert edited.endswith(after)
     assert normal(edited[len(before) : len(edited) - len(after)]) == new
+
+
+def test_a_long_text_that_almost_matches_everywhere_costs_little() -> None:
+    text = "a" * 1_000_000 + "\n" + "x\n" * 200_000
+    for old in ("a" * 20_000 + "b", "x\n" * 20_000 + "y", "\n" * 5_000):
+        with pytest.raises(ToolError, match="does not occur"):
+            edit(text, old, "z")
+
+
+def test_very_many_lines_with_ends_of_both_kinds_are_replaced_without_comparing_them() -> None:
+    old = ["a\r\n" if number % 2 else "b\n" for number in range(4 * MAX_PAIRED_LINES)]
+    new = [f"{line.strip()}{number}\n" for number, line in enumerate(old)] + ["one more\n"]
+    assert normal(edit("".join(old), normal("".join(old)), "".join(new))) == "".join(new)
+
+
+def test_very_many_places_are_replaced() -> None:
+    assert edit("ab\r\n" * 100_000, "b\n", "c\n", replace_all=True) == "ac\r\n" * 100_000
