@@ -40,10 +40,6 @@ MAX_CANDIDATES = 40
 """Places in a text at which a JSON object is looked for."""
 MAX_SHOWN_CHARS = 2_000
 """How much of its own broken answer the model is shown."""
-MAX_TINY_STRING_CHARS = 400
-"""What bounds a string that has no bound, where a tiny model must hold a schema: else it never ends one."""
-MAX_TINY_TOKENS = 1_024
-"""The longest answer of a tiny model."""
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
@@ -120,9 +116,7 @@ class _Inquiry(Generic[AnswerT]):
         return self._read_text(completion)
 
     def _build_request(self, rung: _Rung) -> CompletionRequest:
-        request = CompletionRequest(
-            self._model.name, self._messages, max_tokens=MAX_TINY_TOKENS if self._model.is_tiny else None
-        )
+        request = CompletionRequest(self._model.name, self._messages)
         match rung:
             case _Rung.FORCED:
                 return replace(request, tools=(self._spec,), tool_choice=ToolChoice.FORCED)
@@ -141,8 +135,7 @@ class _Inquiry(Generic[AnswerT]):
 
     @cached_property
     def _schema(self) -> Mapping[str, object]:
-        schema = build_schema(self._answer_type)
-        return _bounded(schema) if self._model.is_tiny else schema
+        return build_schema(self._answer_type)
 
     def _schema_instruction(self) -> str:
         schema = json.dumps(self._schema, ensure_ascii=False, separators=(",", ":"))
@@ -263,18 +256,3 @@ def _candidates(text: str) -> Iterator[str]:
         else:
             yield text[start:end]
         start = text.find("{", end)
-
-
-def _bounded(schema: dict[str, object]) -> dict[str, object]:
-    """The schema with a bound for each string that has none."""
-    bounded: dict[str, object] = {}
-    for key, value in schema.items():
-        if isinstance(value, dict):
-            bounded[key] = _bounded(value)
-        elif isinstance(value, list):
-            bounded[key] = [_bounded(item) if isinstance(item, dict) else item for item in value]
-        else:
-            bounded[key] = value
-    if schema.get("type") == "string" and not schema.keys() & {"maxLength", "enum", "const", "pattern", "format"}:
-        bounded["maxLength"] = MAX_TINY_STRING_CHARS
-    return bounded

@@ -15,7 +15,7 @@ from nanobee.errors import (
 )
 from nanobee.providers.model import Model
 from nanobee.providers.openai_wire import build_body, encode_body, find_dialect
-from nanobee.structured import MAX_TINY_STRING_CHARS, ask
+from nanobee.structured import ask
 from nanobee.testing.scripted import ScriptedProvider, ScriptStep, call_tools
 from nanobee.testing.strict_history import StrictHistory
 
@@ -349,17 +349,15 @@ async def test_a_text_that_was_cut_is_asked_for_again_shorter() -> None:
     assert "cut by the output limit" in asked.provider.requests[1].messages[-1].content
 
 
-async def test_a_tiny_model_gets_a_bound_for_every_string() -> None:
-    provider = ScriptedProvider(json.dumps({"notes": [GOOD]}))
-    model = Model(provider, "local/tiny", "tiny", takes_tools=False, is_tiny=True)
+async def test_types_inside_the_type_are_described_and_made() -> None:
+    provider = ScriptedProvider(call_tools(("undocumented", {"notes": [GOOD]})))
+    model = Model(provider, "main/m", "m")
     assert await ask(model, MESSAGES, Undocumented) == Undocumented(notes=[ANSWER])
-    (request,) = provider.requests
-    schema: dict[str, Any] = dict(request.response_schema or {})
-    assert schema["properties"]["title"] == {"type": "string", "maxLength": MAX_TINY_STRING_CHARS}
-    memory = schema["$defs"]["SaveMemory"]["properties"]
-    assert memory["history_entry"]["maxLength"] == 200
-    assert "maxLength" not in memory["tier"]
-    assert request.max_tokens is not None
+    (spec,) = provider.requests[0].tools
+    parameters: dict[str, Any] = dict(spec.parameters)
+    assert parameters["properties"]["notes"]["items"] == {"$ref": "#/$defs/SaveMemory"}
+    assert parameters["$defs"]["SaveMemory"]["properties"]["history_entry"]["maxLength"] == 200
+    assert parameters["properties"]["title"] == {"type": "string"}
 
 
 async def test_messages_without_a_users_get_one_for_the_instruction() -> None:
