@@ -149,5 +149,3 @@ class LivePart:
     reply_to: str | None = None
     activity: str | None = field(default=None, compare=False)
     """What the agent does at the moment (`read_file notes.md`), None while it writes."""
-    is_done: bool = field(default=False, compare=False)
-    """The turn ended and no final part follows: its `message` tool had said the answer here already."""

@@ -75,17 +75,14 @@ class Exchange:
             raise ChannelError(phrases.NOT_ADMITTED.say(self._language))
 
     def settle(self, part: OutboundPart) -> bool:
-        """Note a part of a reply; True where it ends the waiting for something said in this run."""
-        return part.is_last and part.kind in _ENDING and self.end(part.reply_to)
-
-    def end(self, source_id: str | None) -> bool:
-        """A message had its reply; True where it was said in this run and waited.
+        """Note a part of a reply; True where it ends the waiting for something said in this run.
 
         A session's turns run in order, so a reply ends the waiting for what was said before it
         too (a turn may take several messages). Control commands overtake and end only their own,
         except `/stop`, which leaves nothing running and nothing queued.
         """
-        if source_id is None or source_id not in self._waiting:
+        source_id = part.reply_to
+        if source_id is None or source_id not in self._waiting or not part.is_last or part.kind not in _ENDING:
             return False
         text = self._waiting[source_id]
         if command_of(text) == STOP:

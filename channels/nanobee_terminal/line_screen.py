@@ -41,7 +41,8 @@ class LineScreen:
     async def show(self, part: OutboundPart) -> None:
         self._exchange.settle(part)
         self._activity = None
-        await self._print(f"\n{part.text}\n\n")
+        if part.text.strip():
+            await self._print(f"\n{part.text}\n\n")
         await self._invite()
 
     async def grow(self, part: LivePart, text: str) -> None:
@@ -49,8 +50,6 @@ class LineScreen:
         if activity is not None and activity != self._activity:
             await self._print(f"... {activity}\n")
         self._activity = activity
-        if part.is_done and self._exchange.end(part.reply_to):
-            await self._invite()
 
     async def _read_lines(self) -> None:
         await self._invite()

@@ -26,22 +26,20 @@ class LivePrinter:
     def __init__(self, language: Language, *, color: bool) -> None:
         self._paper = MarkdownPaper(color=color)
         self._console = Console(file=sys.stdout, no_color=not color, highlight=False, markup=False, emoji=False)
-        self._live = Live(console=self._console, transient=True, auto_refresh=False, redirect_stderr=False)
+        self._live: Live | None = None
         self._status = Status(language)
         self._growth: Growth | None = None
 
     async def run(self) -> None:
         self._status.begin()
-        self._live.start()
         while True:
             self._draw()
             await anyio.sleep(FRAME_SECONDS)
 
     def close(self) -> None:
         with suppress(OSError):
-            if self._growth is not None:
-                self._print_markdown(self._growth.take_rest())
-            self._live.stop()
+            self._print_rest()
+            self._erase()
 
     def grow(self, part: LivePart, text: str) -> None:
         if self._growth is None:
@@ -55,13 +53,24 @@ class LivePrinter:
         else:
             self._print_markdown([text])
 
-    def note(self, text: str) -> None:
-        self._live.stop()
-        with suppress(OSError):
+    def note(self, text: str, *, is_end: bool = False) -> None:
+        if is_end:
+            self._print_rest()
+        self._erase()
+        with suppress(OSError):  # stderr may be closed; there is nobody left to tell
             sys.stderr.write(clean_text(text).rstrip("\n") + "\n")
             sys.stderr.flush()
-        if self._status.is_on:
-            self._live.start()
+
+    def _print_rest(self) -> None:
+        if self._growth is not None:
+            self._print_markdown(self._growth.take_rest())
+            self._growth = None
+
+    def _erase(self) -> None:
+        """Take what moves off the screen; the next frame draws it below what was printed since."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     def _draw(self) -> None:
         lines: list[Line] = []
@@ -73,6 +82,9 @@ class LivePrinter:
         status = self._status.describe(activity, is_writing=bool(lines), is_stopping=False)
         room = max(0, self._console.height - 3)
         lines = [*(lines[-room:] if room else []), [], *self._paper.draw_plain(status, "dim")]
+        if self._live is None:
+            self._live = Live(console=self._console, transient=True, auto_refresh=False, redirect_stderr=False)
+            self._live.start()
         self._live.update(SegmentLines(lines, new_lines=True), refresh=True)
 
     def _print_markdown(self, pieces: Sequence[str]) -> None:

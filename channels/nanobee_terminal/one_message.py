@@ -36,8 +36,8 @@ class Printer(Protocol):
         """Print one part of the answer. Raises BrokenPipeError where nobody reads it."""
         ...
 
-    def note(self, text: str) -> None:
-        """Print what is no answer."""
+    def note(self, text: str, *, is_end: bool = False) -> None:
+        """Print what is no answer; it may be what the turn ended in."""
         ...
 
 
@@ -70,23 +70,20 @@ class OneMessageScreen:
             raise self._failure
 
     async def show(self, part: OutboundPart) -> None:
-        is_settled = self._exchange.settle(part)
+        is_end = self._exchange.settle(part) and not self._exchange.waits_for(self._source_id)
         is_answer = self._is_answer(part)
         if is_answer:
             await self._print_answer(part)
         else:
-            self._printer.note(part.text)
-        if is_settled and not self._exchange.waits_for(self._source_id):
+            self._printer.note(part.text, is_end=is_end)
+        if is_end:
             self._finish(None if is_answer else ChannelError(self._say(phrases.NO_ANSWER)))
 
     async def grow(self, part: LivePart, text: str) -> None:
         if self._source_id is None or part.reply_to != self._source_id:
             return
         self._turn = part.turn
-        if not part.is_done:
-            self._printer.grow(part, text)
-        elif self._exchange.end(part.reply_to):
-            self._finish(None)
+        self._printer.grow(part, text)
 
     async def _converse(self) -> None:
         try:

@@ -35,9 +35,10 @@ class PlainPrinter:
         Raises:
             BrokenPipeError: nobody reads stdout any more.
         """
-        await write_all(sys.stdout, clean_text(text).rstrip("\n") + "\n")
+        if text.strip():
+            await write_all(sys.stdout, clean_text(text).rstrip("\n") + "\n")
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, *, is_end: bool = False) -> None:
         """Print a line that is no answer."""
         with suppress(OSError):  # stderr may be closed; there is nobody left to tell
             sys.stderr.write(clean_text(text).rstrip("\n") + "\n")

@@ -85,11 +85,6 @@ class PromptScreen:
         self._go_on()
 
     async def grow(self, part: LivePart, text: str) -> None:
-        if part.is_done:
-            self._exchange.end(part.reply_to)
-            self._end_growth()
-            self._go_on()
-            return
         if part.turn == self._ended_turn:
             return
         if self._growth is None or self._growth.turn != part.turn:

@@ -18,9 +18,13 @@ class Screen(Protocol):
         ...
 
     async def show(self, part: OutboundPart) -> None:
-        """Print one part of a reply, also while `run` is about to start."""
+        """Print one part of a reply, also while `run` is about to start.
+
+        An answer without text ends its turn and prints nothing: the agent has said it by its
+        `message` tool.
+        """
         ...
 
     async def grow(self, part: LivePart, text: str) -> None:
-        """Take the whole text so far of an answer under way, or that its turn ended without one."""
+        """Take the whole text so far of an answer under way."""
         ...

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
-from nanobee_terminal import TerminalChannel, TerminalSettings
 
 from nanobee.channel import Arrival, Receipt, command_of
 from nanobee.errors import BusError, NanobeeError
 from nanobee.messages import Address, LivePart, OutboundPart, PartKind
+from nanobee_terminal import TerminalChannel, TerminalSettings
 
 LONG = "\n\n".join(
     [
@@ -38,6 +38,8 @@ class ScriptedInbox:
         self._tasks = tasks
         self._turns = anyio.Lock()
         self._running = anyio.CancelScope()
+        self.gate = anyio.Event()
+        self.is_deaf = False
         self._ids = count(1)
 
     async def receive(self, *arrivals: Arrival) -> list[Receipt]:
@@ -57,11 +59,16 @@ class ScriptedInbox:
         return Receipt.STORED
 
     async def _answer(self, arrival: Arrival, text: str) -> None:
-        if text == "/stop":
+        if text == "/stop" and self.is_deaf:
+            sys.stderr.write("deaf to /stop\n")
+        elif text == "/stop":
             self._running.cancel()
             await self.send(arrival, PartKind.NOTICE, "Stopped.")
         elif text == "/status":
             await self.send(arrival, PartKind.NOTICE, "All is well.")
+        elif text == "/resume":
+            self.gate.set()
+            await self.send(arrival, PartKind.NOTICE, "Opening.")
         elif text == "quit now":
             self.ending.cancel()
         else:
@@ -79,10 +86,6 @@ class ScriptedInbox:
         address = Address("terminal", "main")
         await self.channel.stream(LivePart(address, arrival.event_key, part, arrival.source_id, activity), text)
 
-    async def finish(self, arrival: Arrival) -> None:
-        address = Address("terminal", "main")
-        await self.channel.stream(LivePart(address, arrival.event_key, 0, arrival.source_id, is_done=True), "")
-
 
 def _text_of(arrival: Arrival) -> str:
     return arrival.message.text if arrival.message is not None else ""
@@ -94,6 +97,22 @@ async def echo(inbox: ScriptedInbox, arrival: Arrival) -> None:
 
 async def hang(inbox: ScriptedInbox, arrival: Arrival) -> None:
     await inbox.stream(arrival, "Half an answer", "read_file notes.md")
+    await anyio.sleep_forever()
+
+
+async def deaf(inbox: ScriptedInbox, arrival: Arrival) -> None:
+    inbox.is_deaf = True
+    await hang(inbox, arrival)
+
+
+async def gate(inbox: ScriptedInbox, arrival: Arrival) -> None:
+    await inbox.stream(arrival, "I wait behind the gate.")
+    await inbox.gate.wait()
+    await inbox.send(arrival, PartKind.ANSWER, "I wait behind the gate. The gate is open.")
+
+
+async def open_end(inbox: ScriptedInbox, arrival: Arrival) -> None:
+    await inbox.stream(arrival, "```python\n" + "\n".join(f"line_{number} = {number}" for number in range(1, 40)))
     await anyio.sleep_forever()
 
 
@@ -128,7 +147,8 @@ async def hostile(inbox: ScriptedInbox, arrival: Arrival) -> None:
 async def tell(inbox: ScriptedInbox, arrival: Arrival) -> None:
     await inbox.stream(arrival, "", "message")
     await inbox.send(arrival, PartKind.MESSAGE, "Told by the tool.")
-    await inbox.finish(arrival)
+    await inbox.stream(arrival, "Told by the tool.", part=1)
+    await inbox.send(arrival, PartKind.ANSWER, "")
 
 
 async def unasked(inbox: ScriptedInbox, arrival: Arrival) -> None:
@@ -151,7 +171,20 @@ async def broken(inbox: ScriptedInbox, arrival: Arrival) -> None:
 
 
 SCRIPTS: dict[str, Callable[[ScriptedInbox, Arrival], Awaitable[None]]] = {
-    script.__name__: script for script in (hang, fail, ask, long, steps, hostile, tell, unasked, early, flood, broken)
+    "ask": ask,
+    "broken": broken,
+    "deaf": deaf,
+    "early": early,
+    "fail": fail,
+    "flood": flood,
+    "gate": gate,
+    "hang": hang,
+    "hostile": hostile,
+    "long": long,
+    "open": open_end,
+    "steps": steps,
+    "tell": tell,
+    "unasked": unasked,
 }
 
 
