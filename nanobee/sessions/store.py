@@ -12,6 +12,9 @@ from nanobee.sessions.session import MAX_LINES, Session
 MAX_CACHED = 256
 """Sessions kept in memory; the least recently used goes."""
 
+MAX_READERS = 8
+"""Session files being read at once: each takes a thread."""
+
 
 class Journal(Protocol):
     """The part of the bus that the store needs."""
@@ -28,6 +31,7 @@ class SessionStore:
         self._files = files
         self._journal = journal
         self._cached: OrderedDict[str, Session] = OrderedDict()
+        self._readers = anyio.CapacityLimiter(MAX_READERS)
 
     async def load(self, session_key: str) -> Session:
         """The session with all lines that were committed before the call."""
@@ -37,7 +41,7 @@ class SessionStore:
             return cached
         # The journal first: a line leaves it only once it is in the file.
         pending = await self._journal.journal(session_key)
-        in_file = await anyio.to_thread.run_sync(self._read_tail, session_key)
+        in_file = await anyio.to_thread.run_sync(self._read_tail, session_key, limiter=self._readers)
         last = in_file[-1].seq if in_file else 0
         session = Session(session_key)
         session.extend([*in_file, *(line for line in pending if line.seq > last)])
