@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx
 from telegram import Bot
 from telegram.error import TelegramError
@@ -128,6 +129,7 @@ class TelegramApi:
 
     async def _call_whole(self, endpoint: str, parameters: JsonObject) -> Json:
         """Call without being cut off by a cancelled caller, but for a bounded time."""
+        await anyio.lowlevel.checkpoint_if_cancelled()
         read_timeout = self._settings.read_timeout_seconds
         with anyio.CancelScope(deadline=anyio.current_time() + self._bound(read_timeout), shield=True) as scope:
             self._under_way.add(scope)

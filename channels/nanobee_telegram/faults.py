@@ -5,6 +5,7 @@ together what must be told apart: a 400 is one of its network errors, and so is 
 """
 
 import json
+import re
 from collections.abc import Mapping
 
 from nanobee.errors import DeliveryError, NotSentError, RefusedError, UnknownOutcomeError
@@ -14,7 +15,11 @@ AUTH_RETRY_SECONDS = 60.0
 """A message waits so long while the token is refused: its owner may put it right."""
 _NOT_TAKEN_STATUSES = frozenset({500, 502, 503})
 """Telegram's front end says these when it could not take the call; any other 5xx may come after the message."""
+_KIND = re.compile("^(?:Bad Request|Conflict|Forbidden|Internal Server Error|Too Many Requests): ")
+"""Telegram's word for a status; the status stands behind the reason anyway."""
 _MAX_REASON_CHARS = 200
+_MAX_NUMBER = 2**53
+"""Chat ids are smaller; neither NaN nor infinity is."""
 
 
 class ApiFault(Exception):
@@ -120,9 +125,10 @@ def _describe(status: int, description: Json, token: str) -> str:
     if status in (401, 404):
         return f"Telegram refuses the bot's token (HTTP {status})"
     said = description if isinstance(description, str) else ""
-    said = " ".join(said.replace(token, "***").split())[:_MAX_REASON_CHARS]
+    said = " ".join(said.replace(token, "***").split())
+    said = _KIND.sub("", said)[:_MAX_REASON_CHARS]
     return f"Telegram: {said or 'no reason given'} (HTTP {status})"
 
 
 def _number(value: Json) -> int | float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return value if isinstance(value, int | float) and type(value) is not bool and abs(value) < _MAX_NUMBER else None

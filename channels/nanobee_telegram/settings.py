@@ -22,7 +22,7 @@ class TelegramSettings(ChannelSettings):
     """`http://`, `https://`, `socks5://`; None takes the environment's."""
     group_policy: Literal["mention", "all"] = "mention"
     """What is heard in groups: what is said to the bot (mention, reply, command), or everything."""
-    poll_timeout_seconds: int = Field(default=30, ge=0, le=50)
+    poll_timeout_seconds: int = Field(default=30, ge=1, le=50)
     """How long Telegram holds a request for updates open when there are none."""
     connect_timeout_seconds: float = Field(default=10.0, gt=0)
     read_timeout_seconds: float = Field(default=30.0, gt=0)
@@ -36,6 +36,13 @@ class TelegramSettings(ChannelSettings):
         if not _TOKEN.fullmatch(token.get_secret_value()):
             raise ValueError("not a bot token (digits, a colon, letters; BotFather gives it)")
         return token
+
+    @field_validator("proxy")
+    @classmethod
+    def _proxy_has_its_form(cls, proxy: str | None) -> str | None:
+        if proxy is not None and not re.fullmatch(r"(?:https?|socks[45]h?)://[^/\s]+/?", proxy):
+            raise ValueError("not a proxy address (http://, https://, socks4://, socks5://)")
+        return proxy
 
     @field_validator("base_url")
     @classmethod

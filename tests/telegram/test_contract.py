@@ -10,8 +10,7 @@ from nanobee.testing.channel_contract import ChannelContract, ChannelHarness, Se
 from nanobee.testing.telegram_chats import TelegramChat
 from nanobee.testing.telegram_server import TelegramServer
 from nanobee_telegram import TelegramChannel, TelegramSettings
-
-TOKEN = "424242:CANARY-token-that-nobody-may-see"
+from tests.telegram.conftest import TOKEN, Pauses
 
 
 class TelegramHarness(ChannelHarness):
@@ -42,7 +41,7 @@ class TelegramHarness(ChannelHarness):
 
     def restart(self) -> None:
         settings = TelegramSettings(token=SecretStr(TOKEN), base_url=self._server.base_url, group_policy="all")
-        self.opened.append(TelegramChannel("telegram", settings))
+        self.opened.append(TelegramChannel("telegram", settings, sleep=Pauses()))
 
     def acknowledged(self) -> int:
         return len(self._server.updates.acknowledged)

@@ -95,3 +95,21 @@ async def test_o49_what_people_say_is_not_logged(
         await channel.send(part_of(Address("telegram", "1001"), "a private answer"))
     assert len(server.sent()) == 1
     assert "private" not in chatty_logs.text
+
+
+@pytest.mark.parametrize("allow_from", [(), ("1001",)])
+async def test_o49_strangers_cause_nothing_but_their_acknowledgement(
+    server: TelegramServer, open_channel: OpenChannel, allow_from: tuple[str, ...]
+) -> None:
+    stranger = server.private(666, "1001")
+    for text in ("hello", "/stop", "/start"):
+        stranger.says(text, name="1001")
+    stranger.says(photo=[{"file_id": "x"}], caption="hi")
+    stranger.says(voice={"file_id": "x"})
+    server.updates.push({"callback_query": {"id": "1", "from": {"id": 666}}})
+    channel = open_channel(allow_from=allow_from)
+    inbox = RecordingInbox(channel.settings.allow_from)
+    async with running(channel, inbox):
+        await server.wait_acknowledged(5)
+    assert inbox.stored == []
+    assert {call.method for call in server.calls} == {"getMe", "getUpdates"}

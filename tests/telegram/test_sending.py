@@ -1,6 +1,9 @@
 """What is sent to Telegram, and what each of its answers means for the message."""
 
+from contextlib import suppress
+
 import anyio
+import anyio.abc
 import pytest
 
 from nanobee.errors import DeliveryError, NotSentError, RefusedError, UnknownOutcomeError
@@ -172,6 +175,41 @@ async def test_a_send_that_is_never_answered_has_an_unknown_outcome(
     with pytest.raises(UnknownOutcomeError, match="did not answer in time"):
         await open_channel(read_timeout_seconds=0.05).send(part_of(ANN, "hello"))
     assert len(server.sent()) == 1
+
+
+async def test_an_answer_that_drips_without_end_is_cut_off(
+    open_channel: OpenChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nanobee_telegram.api.CALL_SLACK_SECONDS", 0.1)
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+
+    async def drip(stream: anyio.abc.SocketStream) -> None:
+        with suppress(anyio.BrokenResourceError):
+            async with stream:
+                await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+                while True:
+                    await stream.send(b" ")
+                    await anyio.sleep(0.01)
+
+    channel = open_channel(base_url=f"http://127.0.0.1:{port}", connect_timeout_seconds=0.1, read_timeout_seconds=0.1)
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, drip)
+        with anyio.fail_after(5), pytest.raises(UnknownOutcomeError, match="did not answer in time"):
+            await channel.send(part_of(ANN, "hello"))
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_caller_that_is_cancelled_already_sends_nothing(
+    server: TelegramServer, open_channel: OpenChannel
+) -> None:
+    server.private(1001)
+    channel = open_channel()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await channel.send(part_of(ANN, "hello"))
+    assert scope.cancelled_caught
+    assert server.calls == []
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t "])
