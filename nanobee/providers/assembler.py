@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from nanobee.chat import ToolCall, ToolCallDelta
 from nanobee.errors import MalformedAnswerError
 from nanobee.providers.json_reading import read_json
-from nanobee.providers.surrogates import join_escaped_surrogates
+from nanobee.providers.surrogates import clean_json_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class ToolCallAssembler:
                 raise MalformedAnswerError("The model server sent a tool call without a name.")
             call_id = _free_id(call.id, call.key, taken)
             taken.add(call_id)
-            arguments = join_escaped_surrogates(call.arguments)
+            arguments = clean_json_text(call.arguments)
             calls.append(ToolCall(call_id, call.name, arguments if arguments.strip() else "{}"))
         return tuple(calls)
 

@@ -15,7 +15,7 @@ from nanobee.errors import (
 )
 from nanobee.http_client import HTTP_ERRORS, create_client, httpx, is_not_sent
 from nanobee.providers.answer_clock import AnswerClock, timeout_error
-from nanobee.providers.faults import read_refusal, read_retry_after, sort_refusal
+from nanobee.providers.faults import quote_server, read_refusal, read_retry_after, sort_refusal
 from nanobee.providers.json_reading import read_json
 from nanobee.providers.openai_answer import AnswerAssembler
 from nanobee.providers.openai_wire import Dialect, build_body, encode_body, find_dialect
@@ -50,7 +50,10 @@ class OpenAIProvider:
         self._who = f"Provider {name} ({self._url.host[:60]})"
         self._dialect = dialect or find_dialect(self._url.host)
         self._slots = anyio.Semaphore(settings.max_calls, fast_acquire=True)
-        self._client = self._create_client()
+        try:
+            self._client = self._create_client()
+        except ConfigError as error:
+            raise _config_error(name, "proxy", error.problems[0].reason) from None
 
     async def complete(self, request: CompletionRequest, on_delta: OnDelta = ignore_delta) -> Completion:
         """Ask the model once.
@@ -183,7 +186,7 @@ class OpenAIProvider:
         if isinstance(error, httpx.DecodingError):
             return MalformedAnswerError(f"{self._who} sent an answer that cannot be decompressed.")
         if is_not_sent(error):
-            return ProviderConnectionError(f"{self._who} cannot be reached: nothing answers at its address.")
+            return ProviderConnectionError(f"{self._who} cannot be reached: {quote_server(str(error))}")
         return ProviderConnectionError(f"{self._who} broke the connection before its answer was complete.")
 
     def _create_client(self) -> httpx.AsyncClient:

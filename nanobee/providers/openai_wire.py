@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nanobee.arguments import clean_text
 from nanobee.chat import ChatMessage, CompletionRequest, ToolChoice, ToolSpec
 from nanobee.messages import Json, JsonObject
-from nanobee.providers.surrogates import join_surrogates
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def encode_body(body: JsonObject) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
-        return join_surrogates(text).encode("utf-8")
+        return clean_text(text).encode("utf-8")
 
 
 def _build_tool(tool: ToolSpec) -> Json:

@@ -446,6 +446,12 @@ async def test_a_body_that_is_no_answer_is_malformed(server: ModelServer, body: 
         await ask(server)
 
 
+async def test_an_answer_that_cannot_be_decompressed_is_malformed(server: ModelServer) -> None:
+    server.reply_status(200, {"choices": []}, headers={"Content-Encoding": "gzip"})
+    with pytest.raises(MalformedAnswerError, match="decompressed"):
+        await ask(server)
+
+
 async def test_a_whole_answer_without_bounds_is_left(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openai, "MAX_ANSWER_BYTES", 1000)
     server.reply_bytes([b"{" + b" " * 2000, Break.HANG], content_type="application/json")
@@ -653,7 +659,7 @@ async def test_a_server_that_is_not_there_is_a_connection_error() -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     provider = create_provider(f"http://127.0.0.1:{port}/v1")
-    with pytest.raises(ProviderConnectionError, match="nothing answers"):
+    with pytest.raises(ProviderConnectionError, match="cannot be reached: ClientConnectorError: Connect call failed"):
         await provider.complete(ASK)
     await provider.aclose()
 
@@ -669,6 +675,11 @@ def test_a_key_that_cannot_be_one_is_refused_without_being_shown(key: str) -> No
     with pytest.raises(ConfigError, match=r"providers\.main\.api_key") as raised:
         create_provider("http://127.0.0.1/v1", api_key=SecretStr(key))
     assert key not in str(raised.value)
+
+
+def test_a_proxy_that_is_none_is_refused_at_its_place() -> None:
+    with pytest.raises(ConfigError, match=r"providers\.main\.proxy: not a proxy address"):
+        create_provider("http://127.0.0.1/v1", proxy="gopher://me:canary@h")
 
 
 async def test_blanks_around_a_pasted_key_do_no_harm(server: ModelServer) -> None:
