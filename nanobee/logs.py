@@ -92,10 +92,7 @@ def configure_logs(level: str, redact: Redact, file: Path | None = None) -> None
             raise StateError(f"the log {file} cannot be written: {error.strerror}") from error
     handler.setFormatter(RedactingFormatter(redact))
     root = logging.getLogger()
-    while _installed:
-        old = _installed.pop()
-        root.removeHandler(old)
-        old.close()
+    forget_logs()
     _installed.extend((handler, RecentErrors(redact)))
     for new in _installed:
         root.addHandler(new)
@@ -104,6 +101,14 @@ def configure_logs(level: str, redact: Redact, file: Path | None = None) -> None
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(True)
     logging.raiseExceptions = False  # a full disk must not spill tracebacks into a terminal
+
+
+def forget_logs() -> None:
+    """Take away what `configure_logs` put in place."""
+    while _installed:
+        handler = _installed.pop()
+        logging.getLogger().removeHandler(handler)
+        handler.close()
 
 
 def recent_errors() -> tuple[RecentError, ...]:

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -35,7 +34,6 @@ NEEDS = Phrase("the channel {kind} needs the package {package}{hint}", "渠道 {
 logger = logging.getLogger(__name__)
 
 
-@cache
 def _offers() -> Mapping[str, tuple[EntryPoint, ...]]:
     """Entry points by kind. One offer found twice (an editable install beside a wheel) counts once."""
     offers: dict[str, dict[str, EntryPoint]] = {}
