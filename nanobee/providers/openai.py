@@ -151,7 +151,7 @@ class OpenAIProvider:
             on_delta(delta)
 
     def _take_event(self, event: ServerEvent, answer: AnswerAssembler, on_delta: OnDelta) -> None:
-        if event.data == _DONE:
+        if event.data.strip() == _DONE:
             answer.end()
             return
         chunk = read_json(event.data)

@@ -294,6 +294,7 @@ O04_STREAMS: dict[str, list[bytes]] = {
         USAGE,
     ],
     "a cut character": [text_event("好的")[:-30], text_event("好的")[-30:], STOP, USAGE, DONE],
+    "a done with blanks": [text_event("好的"), STOP, USAGE, b"data:  [DONE] \n\n"],
     "no done": [text_event("好的"), STOP, USAGE],
     "no last blank line": [text_event("好的"), STOP, USAGE.rstrip()],
     "no end mark but usage": [text_event("好的"), USAGE],
