@@ -1,5 +1,7 @@
 """Growth: the answer of one turn while it is written, cut into what is finished and what is open."""
 
+from collections.abc import Sequence
+
 from nanobee_terminal.blocks import finished_length
 
 
@@ -41,14 +43,14 @@ class Growth:
         pieces = [*self._due, self.open_text[:length]]
         self._due = []
         self._taken += length
-        return [piece for piece in pieces if piece.strip()]
+        return _strip(pieces)
 
     def take_rest(self) -> list[str]:
         """All that was not given out, the open end too."""
         pieces = [*self._due, self.open_text]
         self._due = []
         self._taken = len(self._text)
-        return [piece for piece in pieces if piece.strip()]
+        return _strip(pieces)
 
     def finish(self, text: str) -> list[str]:
         """The rest, `text` being the final text: in all that was given out, it stands whole and once."""
@@ -67,3 +69,7 @@ class Growth:
         self._due.append(self.open_text)
         self._text = text
         self._taken = 0
+
+
+def _strip(pieces: Sequence[str]) -> list[str]:
+    return [piece.strip("\n") for piece in pieces if piece.strip()]

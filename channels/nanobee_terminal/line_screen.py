@@ -27,6 +27,7 @@ class LineScreen:
         self._exchange = exchange
         self._activity: str | None = None
         self._left = anyio.Event()
+        self._printing = anyio.Lock()
 
     async def run(self) -> None:
         await self._note(phrases.LINE_WELCOME, session=self._settings.session)
@@ -88,10 +89,11 @@ class LineScreen:
 
     async def _invite(self) -> None:
         if not self._exchange.is_waiting:
-            await write_all(sys.stdout, MARK)
+            await self._print(MARK)
 
     async def _note(self, phrase: Phrase, **values: object) -> None:
         await self._print(phrase.say(self._settings.language, **values) + "\n")
 
     async def _print(self, text: str) -> None:
-        await write_all(sys.stdout, clean_text(text))
+        async with self._printing:
+            await write_all(sys.stdout, clean_text(text))
