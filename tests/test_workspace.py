@@ -60,8 +60,9 @@ def test_a_second_time_creates_nothing_and_leaves_no_trace(tmp_path: Path) -> No
 
 
 def test_two_processes_make_one_workspace(tmp_path: Path) -> None:
-    code = f"from pathlib import Path; from nanobee.workspace import *; print(len(init_workspace(Path({str(tmp_path)!r}))))"
-    processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(4)]
+    code = "import pathlib, sys, nanobee.workspace as w; print(len(w.init_workspace(pathlib.Path(sys.argv[1]))))"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(4)]
     counts = [int(process.communicate(timeout=60)[0]) for process in processes]
     assert [process.returncode for process in processes] == [0] * 4
     assert sum(counts) == len(TEMPLATE)
