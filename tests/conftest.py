@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from nanobee.providers.model_file import cache_folder
 
@@ -19,6 +20,12 @@ _NO_SKIP = os.environ.get("NANOBEE_NO_SKIP") == "1"
 _PACKAGES = {"tmux": "tmux", "git": "git"}
 """System programs that tests use, and the Debian package that brings each; `.ci/run` installs them all."""
 _missing: set[str] = set()
+
+# A busy machine is no bug, and a run that is to be judged draws the same examples each time.
+settings.register_profile(
+    "nanobee", deadline=None, derandomize=_NO_SKIP, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("nanobee")
 
 
 @pytest.fixture
