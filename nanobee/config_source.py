@@ -59,7 +59,7 @@ def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
     origin = Origin({(): Mark(CONFIG_VARIABLE)}, (), _language({}, environ))
     if named == "":
         raise ConfigError([origin.problem((), EMPTY_VARIABLE.say(origin.language))])
-    return _expand(named or DEFAULT_CONFIG, Path.cwd(), environ, origin, ())
+    return _expand(named or DEFAULT_CONFIG, Path(), environ, origin, ())
 
 
 def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -184,7 +184,7 @@ def _place_folder(key: str, values: dict[str, Value], file: Path, environ: Mappi
     if text == "":
         raise ConfigError([origin.problem((key,), EMPTY_PATH.say(origin.language))])
     if isinstance(text, str):
-        base = Path.cwd() if origin.mark((key,)).line is None else file.parent
+        base = Path() if origin.mark((key,)).line is None else file.parent
         values[key] = str(_expand(text, base, environ, origin, (key,)))
 
 
@@ -193,7 +193,7 @@ def _expand(text: str, base: Path, environ: Mapping[str, str], origin: Origin, p
         if home := environ.get("HOME"):
             text = home + text[1:]
     try:
-        return base.absolute() / Path(text).expanduser()
+        return (base / Path(text).expanduser()).absolute()
     except RuntimeError:
         raise ConfigError([origin.problem(path, NO_HOME.say(origin.language))]) from None
 

@@ -3,6 +3,10 @@
 
 def main() -> None:
     """Entry point of the command `nanobee`."""
-    from nanobee.cli.app import app
+    import sys
 
+    from nanobee.cli.app import app
+    from nanobee.cli.faults import show_crash
+
+    sys.excepthook = show_crash
     app()

@@ -1,6 +1,7 @@
 """Faults: how an error ends a command. A line for people on standard error and an exit code, no traceback."""
 
 from collections.abc import Iterator
+from types import TracebackType
 from typing import Any
 
 import typer
@@ -32,6 +33,15 @@ class CommandGroup(TyperGroup):
             if len(ours) < len(list(_leaves(group))):
                 raise
             raise typer.Exit(_tell(ours)) from None
+
+
+def show_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Python's own report of a fault of ours, without secrets: `sys.excepthook`."""
+    import traceback
+
+    from nanobee.secrets import redact
+
+    typer.echo(redact("".join(traceback.format_exception(kind, error, trace))), err=True, nl=False)
 
 
 def _tell(errors: list[NanobeeError]) -> int:

@@ -35,9 +35,10 @@ def run(settings: "Settings", foreground: str | None = None) -> None:
     import anyio
 
     from nanobee.gateway import run_gateway
+    from nanobee.logs import recent_errors
 
     announce = partial(typer.echo, err=True)
-    anyio.run(partial(run_gateway, settings, foreground=foreground, announce=announce))
+    anyio.run(partial(run_gateway, settings, foreground=foreground, announce=announce, recent_errors=recent_errors))
 
 
 def load(config: Path | None) -> "Settings":

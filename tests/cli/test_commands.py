@@ -177,6 +177,22 @@ async def test_a_gateway_runs_until_sigterm_and_is_seen_from_beside(nanobee: Nan
     assert "gateway: does not run; last seen" in after.out
 
 
+async def test_status_shows_why_a_channel_failed(nanobee: Nanobee, server: ModelServer) -> None:
+    async with TelegramServer() as platform:
+        nanobee.configure(provider(server) + telegram(platform).replace(platform.token, f"1:{CANARY}"))
+        with anyio.fail_after(LIMIT_SECONDS):
+            async with await nanobee.start("gateway") as gateway:
+                while not (shown := json.loads((await nanobee.run("status", "--json")).out))["errors"]:
+                    pass
+                lines = await nanobee.run("status")
+                gateway.terminate()
+                assert await gateway.wait() == 0
+    assert shown["channels"]["bot"]["state"] == "failed"
+    assert "channel: bot (telegram) failed, needs you" in lines.out
+    assert "error: " in lines.out
+    assert CANARY not in lines.out
+
+
 async def test_ctrl_c_ends_a_gateway_without_a_traceback(nanobee: Nanobee, server: ModelServer) -> None:
     async with TelegramServer() as platform:
         nanobee.configure(provider(server) + telegram(platform))

@@ -4,7 +4,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from nanobee.cli.faults import CommandGroup
+from nanobee.cli.faults import CommandGroup, show_crash
 from nanobee.errors import ConfigError, ConfigProblem, HeldError, NanobeeError, ProviderError
 from nanobee.secrets import remember_secrets
 
@@ -54,3 +54,14 @@ def test_a_fault_of_ours_is_not_hidden(error: Exception) -> None:
 def test_an_error_shows_no_secret() -> None:
     remember_secrets(["faults-canary-1"])
     assert run(NanobeeError("with faults-canary-1 in it")).stderr == "with [secret] in it\n"
+
+
+def test_a_crash_is_reported_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    remember_secrets(["faults-canary-1"])
+    try:
+        raise ValueError("with faults-canary-1 in it")
+    except ValueError as error:
+        show_crash(ValueError, error, error.__traceback__)
+    report = capsys.readouterr().err
+    assert report.startswith("Traceback (most recent call last)")
+    assert report.endswith("ValueError: with [secret] in it\n")
