@@ -20,7 +20,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic import Field, SecretStr
 
-from nanobee.chat import Completion, CompletionRequest
+from nanobee.chat import Completion, CompletionRequest, Delta
 from nanobee.config import OpenAISettings, ProviderSettings
 from nanobee.errors import ProviderConnectionError, ProviderTimeoutError
 from nanobee.providers.provider import OnDelta, Provider, ignore_delta
@@ -65,6 +65,18 @@ class LocalSettings(ProviderSettings):
     """The window of each of the two calls that are answered side by side."""
 
 
+class _Watched:
+    """Hands deltas on, and knows whether one has come."""
+
+    def __init__(self, on_delta: OnDelta) -> None:
+        self._on_delta = on_delta
+        self.has_come = False
+
+    def __call__(self, delta: Delta) -> None:
+        self.has_come = True
+        self._on_delta(delta)
+
+
 class LocalProvider:
     """Runs one model file; the child starts with `start` or with the first call, and again if it died."""
 
@@ -77,6 +89,7 @@ class LocalProvider:
         self._key = secrets.token_urlsafe(24)
         self._lock = anyio.Lock()
         self._process: Process | None = None
+        self._killed: Process | None = None
         self._ready_line: BufferedByteReceiveStream | None = None
         self._server: Provider | None = None
 
@@ -87,8 +100,18 @@ class LocalProvider:
 
     async def complete(self, request: CompletionRequest, on_delta: OnDelta = ignore_delta) -> Completion:
         """Ask the model, after it has been loaded."""
+        request = self._fit(request)
+        deltas = _Watched(on_delta)
         server = await self._connect()
-        return await server.complete(self._fit(request), on_delta)
+        try:
+            return await server.complete(request, deltas)
+        except ProviderConnectionError:
+            if deltas.has_come:
+                raise
+        # Its server closes a connection after each stream without having announced it, so a call may
+        # be sent into one that is gone. Or the child died: then this starts another one.
+        server = await self._connect()
+        return await server.complete(request, on_delta)
 
     async def aclose(self) -> None:
         """End the child, whatever it does at the moment: it has nothing to save."""
@@ -118,10 +141,12 @@ class LocalProvider:
         # Cancelled between the two, the child would wait for its order and the next call for the child.
         with anyio.CancelScope(shield=True):
             self._process = process = await _open_child()
+            if self._is_closed:  # meanwhile; reading tells
+                self._kill_child()
             assert process.stdin is not None
             assert process.stdout is not None
             self._ready_line = BufferedByteReceiveStream(process.stdout)
-            with suppress(anyio.BrokenResourceError):  # it died at once; reading tells
+            with suppress(anyio.BrokenResourceError):  # it has died; reading tells
                 await process.stdin.send(json.dumps(self._build_order()).encode() + b"\n")
 
     def _build_order(self) -> Mapping[str, object]:
@@ -150,11 +175,11 @@ class LocalProvider:
             await self._end_child()
             raise ProviderTimeoutError("the embedded model was not loaded in time") from None
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, anyio.DelimiterNotFound):
-            await self._end_child()
+            await self._await_end()
             raise ProviderConnectionError("the embedded model's process ended while it was loading") from None
         answer = json.loads(line)
         if "fault" in answer:
-            await self._end_child()
+            await self._await_end()
             raise ProviderConnectionError(_FAULTS[answer["fault"]])
         return str(answer["address"])
 
@@ -167,19 +192,31 @@ class LocalProvider:
             first_token_timeout_seconds=FIRST_TOKEN_SECONDS,
         )
 
+    async def _await_end(self) -> None:
+        """For a child that ends by itself."""
+        if self._process is not None:
+            with anyio.move_on_after(CLOSE_SECONDS):
+                await self._process.wait()
+        await self._end_child()
+
     async def _end_child(self) -> None:
+        self._kill_child()
         server, self._server = self._server, None
         process, self._process = self._process, None
         if server is not None:
             await server.aclose()
         if process is not None:
-            _kill(process)
             with anyio.move_on_after(CLOSE_SECONDS, shield=True):
                 await process.aclose()
 
     def _kill_child(self) -> None:
-        if self._process is not None:
-            _kill(self._process)
+        """Only once: asking again would take the news of its end from those who wait for that."""
+        process = self._process
+        if process is None or process is self._killed or process.returncode is not None:
+            return
+        self._killed = process
+        with suppress(ProcessLookupError):
+            process.kill()
 
     def _fit(self, request: CompletionRequest) -> CompletionRequest:
         if not self._is_tiny:
@@ -201,12 +238,6 @@ async def _open_child() -> Process:
         return await anyio.open_process(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True)
     except OSError as error:
         raise ProviderConnectionError(f"the embedded model's process cannot start: {error.strerror}") from None
-
-
-def _kill(process: Process) -> None:
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            process.kill()
 
 
 def bound_schema(schema: Mapping[str, object]) -> Mapping[str, object]:
