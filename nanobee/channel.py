@@ -170,8 +170,16 @@ class Channel(ABC, Generic[SettingsT]):
         """
         raise ChannelError(f"channel {self.name} has no resolver for its stored events")
 
-    async def stream(self, part: LivePart, text: str) -> None:
-        """Show the whole text so far of an answer under way. Best effort: a failure costs nothing."""
+    async def stream(self, part: LivePart, text: str) -> tuple[str, ...]:
+        """Show the whole text so far of an answer under way. Best effort: a failure costs nothing.
+
+        Returns the platform's ids of a message that stays in the chat and that the final part
+        has to complete (`OutboundPart.handle`); empty where nothing stays.
+        """
+        return ()
+
+    async def aclose(self) -> None:
+        """Close what sends have opened. Called once, after `run` has ended and the last part was sent."""
 
     def split(self, text: str) -> Sequence[str]:
         """Cut a text into the parts that the platform takes; pure, and never empty."""

@@ -5,6 +5,7 @@ validates them with its own settings model.
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,6 +16,7 @@ from pydantic import (
     Field,
     PrivateAttr,
     SecretStr,
+    Strict,
     StringConstraints,
     field_validator,
 )
@@ -136,11 +138,25 @@ class OpenAISettings(ProviderSettings):
     total_timeout_seconds: float = Field(default=1800.0, gt=0)
 
 
+class BusyMode(StrEnum):
+    """What becomes of a message that comes while a turn runs in its chat."""
+
+    QUEUE = "queue"
+    """It waits for a turn of its own."""
+    STEER = "steer"
+    """The running turn takes it in at its next step, and answers both."""
+    INTERRUPT = "interrupt"
+    """The running turn ends; one turn answers both."""
+    COLLECT = "collect"
+    """All that waits is answered by one turn, after the running one."""
+
+
 class AgentSettings(StrictModel):
     """How turns run."""
 
     model: str | None = None
     """`provider/model`; None looks for one: a key in the environment, a local server, the embedded one."""
+    busy: Annotated[BusyMode, Strict(False)] = BusyMode.QUEUE
     max_steps: int = Field(default=40, ge=1, le=1000)
     """Completions a turn, the last of which is asked without tools."""
     context_tokens: int = Field(default=64_000, ge=1_000)

@@ -9,9 +9,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from nanobee.arguments import parse_arguments
 from nanobee.bus.lines import Line, LineKind
 from nanobee.chat import ChatMessage, ToolCall
 from nanobee.clock import Clock
+from nanobee.errors import ToolError
 from nanobee.sessions.session import Session
 
 HISTORY_SHARE = 0.6
@@ -166,13 +168,18 @@ def _text(data: Mapping[str, object], key: str) -> str:
 
 
 def legal_arguments(arguments: object) -> str:
-    """The arguments of a call as a request may carry them: the text of one JSON object, `{}` for anything else."""
+    """The arguments of a call as a request may carry them: the text of one JSON object.
+
+    What was loosely written (an object inside a string, a list of one) is set right as the
+    registry does it; anything else becomes `{}`.
+    """
     if not isinstance(arguments, str):
         return "{}"
     try:
-        return arguments if isinstance(json.loads(arguments), dict) else "{}"
-    except (ValueError, RecursionError):
+        whole = parse_arguments(arguments)
+    except ToolError:
         return "{}"
+    return json.dumps(whole, ensure_ascii=False)
 
 
 def _legal(steps: Sequence[Sequence[ChatMessage]]) -> tuple[tuple[ChatMessage, ...], ...]:

@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from textwrap import shorten
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -13,7 +14,8 @@ from anyio.abc import TaskGroup, TaskStatus
 from nanobee.agent.agent import Agent, Surroundings
 from nanobee.agent.commands import create_commands
 from nanobee.agent.dispatch import Dispatcher
-from nanobee.bus.bus import InboxRow
+from nanobee.agent.phrases import CRASHED
+from nanobee.bus.bus import InboxRow, MakeRowNotice, NewSend, message_of
 from nanobee.bus.delivery import Delivery
 from nanobee.bus.holder import hold
 from nanobee.bus.inbox import ChannelInbox
@@ -24,7 +26,8 @@ from nanobee.clock import load_clock
 from nanobee.config import Settings
 from nanobee.config_source import validate_section
 from nanobee.errors import ChannelAuthError, ChannelError, ConfigError, PluginError
-from nanobee.messages import Address
+from nanobee.messages import Address, OutboundMessage, PartKind
+from nanobee.phrases import Language
 from nanobee.plugins import load_channel
 from nanobee.providers.discover import choose_model
 from nanobee.providers.model import Model
@@ -37,8 +40,12 @@ from nanobee.workspace import init_workspace
 
 logger = logging.getLogger(__name__)
 
-DRAIN_SECONDS = 5.0
-"""How long a stop waits for the sends that are under way."""
+TURN_SECONDS = 12.0
+"""How long a stop waits for the turns that run."""
+SEND_SECONDS = 5.0
+"""How long a stop waits for the sends that are under way or ready."""
+MAX_QUOTED_CHARS = 60
+"""Of a message that a notice names."""
 CLOSE_SECONDS = 5.0
 """How long a stop waits for the model's connections to close."""
 FIRST_PAUSE_SECONDS = 1.0
@@ -53,10 +60,12 @@ class Switchboard:
     dispatcher: Dispatcher
     resolver: Resolver
     delivery: Delivery
+    channels: Mapping[str, AnyChannel]
 
     def session_ready(self, session_key: str) -> None:
-        """To the dispatcher."""
-        self.dispatcher.session_ready(session_key)
+        """To the dispatcher, if the session's channel is here: else nobody could get the answer."""
+        if session_key.partition(":")[0] in self.channels:
+            self.dispatcher.session_ready(session_key)
 
     def control_ready(self) -> None:
         """To the dispatcher."""
@@ -78,13 +87,29 @@ class Gateway:
     bus: SqliteBus
     agent: Agent
     channels: Mapping[str, AnyChannel]
+    _dispatcher: Dispatcher
     _delivery: Delivery
-    _turns: anyio.CancelScope
+    _turns: "Turns"
 
-    async def wind_down(self) -> None:
-        """Interrupt turns (the next start resumes them) and let the sends under way end, while channels still live."""
-        self._turns.cancel()
-        await self._delivery.drain(DRAIN_SECONDS)
+    async def wind_down(self, turn_seconds: float) -> None:
+        """Accept nothing more, let turns end for so long, and send what is ready, while channels still live.
+
+        Turns that do not end in time are handed back: the next start goes on with them.
+        """
+        self.bus.stop_receiving()
+        with anyio.CancelScope(shield=True):
+            await self._dispatcher.drain(turn_seconds)
+            self._turns.scope.cancel()
+            await self._turns.ended.wait()
+            await self._delivery.drain(SEND_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The tasks of all turns, apart from the deliveries', so that these can outlive them."""
+
+    scope: anyio.CancelScope
+    ended: anyio.Event
 
 
 @asynccontextmanager
@@ -101,32 +126,58 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
     with hold(settings.state):
         init_workspace(settings.workspace)
         files = SessionFiles(settings.state)
-        async with open_bus(settings.state, files) as bus:
+        async with open_bus(settings.state, files, _crash_notice(settings.language, channels)) as bus:
             delivery, resolver = Delivery(channels), Resolver(channels)
             around = Surroundings(bus, SessionStore(files, bus), delivery.live, _splitter(channels))
             agent = _create_agent(settings, around, model)
             dispatcher = Dispatcher(agent, create_commands(settings.language))
             async with anyio.create_task_group() as tasks:
                 delivery.start(bus, tasks)
-                turns: anyio.CancelScope = await tasks.start(_run_turns, bus, dispatcher, resolver)
-                await bus.listen(Switchboard(dispatcher, resolver, delivery))
-                gateway = Gateway(bus, agent, channels, delivery, turns)
+                turns: Turns = await tasks.start(_run_turns, bus, dispatcher, resolver)
+                await bus.listen(Switchboard(dispatcher, resolver, delivery, channels))
+                gateway = Gateway(bus, agent, channels, dispatcher, delivery, turns)
                 try:
                     yield gateway
                 finally:
-                    await gateway.wind_down()
+                    await gateway.wind_down(0)
                     tasks.cancel_scope.cancel()
+            for channel in channels.values():
+                await _close(channel)
+
+
+async def _close(channel: AnyChannel) -> None:
+    with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+        try:
+            await channel.aclose()
+        except Exception:
+            # One channel's fault must not keep the others open.
+            logger.exception("channel %s could not be closed", channel.name)
 
 
 async def _run_turns(
-    bus: SqliteBus, dispatcher: Dispatcher, resolver: Resolver, *, task_status: TaskStatus[anyio.CancelScope]
+    bus: SqliteBus, dispatcher: Dispatcher, resolver: Resolver, *, task_status: TaskStatus[Turns]
 ) -> None:
-    """Own the turns' tasks, apart from the deliveries', so that these can outlive them."""
-    async with anyio.create_task_group() as tasks:
-        dispatcher.start(tasks)
-        resolver.start(bus, tasks)
-        task_status.started(tasks.cancel_scope)
-        await anyio.sleep_forever()
+    ended = anyio.Event()
+    try:
+        async with anyio.create_task_group() as tasks:
+            dispatcher.start(tasks)
+            resolver.start(bus, tasks)
+            task_status.started(Turns(tasks.cancel_scope, ended))
+            await anyio.sleep_forever()
+    finally:
+        ended.set()
+
+
+def _crash_notice(language: Language, channels: Mapping[str, AnyChannel]) -> MakeRowNotice:
+    split = _splitter(channels)
+
+    def make(row: InboxRow) -> NewSend:
+        message = message_of(row)
+        text = CRASHED.say(language, text=shorten(message.text, MAX_QUOTED_CHARS, placeholder="…"))
+        outbound = OutboundMessage(message.address, text, message.source_id)
+        return NewSend(outbound, PartKind.NOTICE, "crashed", tuple(split(message.address, text)))
+
+    return make
 
 
 def _create_agent(settings: Settings, around: Surroundings, model: Model) -> Agent:
@@ -191,9 +242,10 @@ def create_channels(settings: Settings) -> dict[str, AnyChannel]:
     for name, section in settings.channels.items():
         try:
             channel_type = load_channel(section.kind)
+            own = validate_section(channel_type.settings_type, section, f"channels.{name}")
+            channels[name] = channel_type(name, own)
         except PluginError as error:
             raise ConfigError([section.origin.problem(("kind",), str(error))]) from error
-        channels[name] = channel_type(name, validate_section(channel_type.settings_type, section, f"channels.{name}"))
     return channels
 
 
@@ -243,7 +295,7 @@ async def _run_foreground(gateway: Gateway, channel: AnyChannel) -> ChannelError
     except ChannelError as error:
         return error
     finally:
-        await gateway.wind_down()
+        await gateway.wind_down(0)
     return None
 
 
@@ -261,5 +313,5 @@ async def _watch_signals(gateway: Gateway, tasks: TaskGroup, takes_interrupt: bo
 
 
 async def _end(gateway: Gateway, scope: anyio.CancelScope) -> None:
-    await gateway.wind_down()
+    await gateway.wind_down(TURN_SECONDS)
     scope.cancel()

@@ -132,6 +132,8 @@ class OutboundPart:
     idempotency_key: str = ""
     """The same for each try of this row, for platforms that take one."""
     attempt: int = 1
+    handle: tuple[str, ...] = ()
+    """Platform ids of the streamed message that this text completes: edit it instead of sending a new one."""
 
     @property
     def is_last(self) -> bool:
@@ -149,3 +151,5 @@ class LivePart:
     reply_to: str | None = None
     activity: str | None = field(default=None, compare=False)
     """What the agent does at the moment (`read_file notes.md`), None while it writes."""
+    handle: tuple[str, ...] = ()
+    """What `stream` returned for the turn's last frame: the platform message to edit; empty for the first."""

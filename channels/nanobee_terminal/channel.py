@@ -50,9 +50,10 @@ class TerminalChannel(Channel[TerminalSettings]):
         await self._screen.show(part)
         return (str(part.id),)
 
-    async def stream(self, part: LivePart, text: str) -> None:
+    async def stream(self, part: LivePart, text: str) -> tuple[str, ...]:
         if self._screen is not None:
             await self._screen.grow(part, text)
+        return ()
 
     def status(self) -> ChannelStatus:
         if self._screen is not None:

@@ -6,7 +6,13 @@ from collections.abc import Callable
 import anyio
 
 from nanobee.chat import Completion, CompletionRequest, Delta, TextDelta
-from nanobee.errors import ProviderConnectionError, ProviderError, RateLimitError, ServerFaultError
+from nanobee.errors import (
+    MalformedAnswerError,
+    ProviderConnectionError,
+    ProviderError,
+    RateLimitError,
+    ServerFaultError,
+)
 from nanobee.providers.model import Model
 
 logger = logging.getLogger(__name__)
@@ -54,4 +60,4 @@ def _pause(error: ProviderError, attempt: int) -> float | None:
         if wanted is None:
             return own
         return max(wanted, own) if wanted <= MAX_WAIT_SECONDS else None
-    return own if isinstance(error, ProviderConnectionError) else None
+    return own if isinstance(error, ProviderConnectionError | MalformedAnswerError) else None

@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import anyio
 
 from nanobee.agent.agent import Agent
-from nanobee.bus.bus import Claim, NewSend, message_of
-from nanobee.bus.lines import LineKind, NewLine
+from nanobee.agent.questions import word_question
+from nanobee.bus.bus import Claim, NewSend, NewSuspension, create_suspension_id, message_of
+from nanobee.bus.lines import LineKind, NewLine, TurnState
 from nanobee.chat import Completion, FinishReason, ToolCall, ToolResult
 from nanobee.context import UNKNOWN_OUTCOME, legal_arguments
-from nanobee.messages import PartKind
+from nanobee.messages import OutboundMessage, PartKind
 from nanobee.sessions.session import Session, assistant_line, message_line
 from nanobee.tools.tool import ToolContext, ToolOutcome
 
@@ -20,7 +21,17 @@ CUT_CALL = (
     "Not run: your output reached its limit inside this call, so its arguments are cut. "
     "Nothing was changed. Do it in several smaller calls."
 )
+PENDING = "Pending #{id}: the user was asked. The answer comes later, as the result of a repeated call."
 MAX_ACTIVITY_CHARS = 60
+
+
+@dataclass(slots=True)
+class _Step:
+    """What a step has still to store."""
+
+    lines: list[NewLine]
+    sends: list[NewSend] = field(default_factory=list)
+    questions: list[NewSuspension] = field(default_factory=list)
 
 
 class CallRunner:
@@ -37,50 +48,88 @@ class CallRunner:
         """Whether the turn has sent exactly `text` into its own chat; for an empty text, anything."""
         return text in self._said or (not text and bool(self._said))
 
-    async def run(self, completion: Completion, show: Callable[[str], None]) -> None:
+    async def run(self, completion: Completion, show: Callable[[str], None]) -> bool:
         """Run a completion's calls and store the assistant message and their results.
 
-        An effect begins only after its intent is on disk; the last results are on disk at the return.
+        An effect begins only after its intent is on disk; the last results are on disk at the
+        return. True means that a call asked a question: the turn sleeps until it is answered.
         """
         calls = [self._own(call) for call in completion.tool_calls]
-        is_cut = completion.finish_reason is FinishReason.LENGTH
-        cut = calls[-1] if is_cut else None
-        lines = [assistant_line(completion, [replace(c, arguments=legal_arguments(c.arguments)) for c in calls])]
-        sends: list[NewSend] = []
+        cut = calls[-1] if completion.finish_reason is FinishReason.LENGTH else None
+        step = _Step([assistant_line(completion, [replace(c, arguments=legal_arguments(c.arguments)) for c in calls])])
         for batch in self._batches(calls):
             intents = [self._intent(call) for call in batch if call is not cut and not self._is_idempotent(call)]
             if intents:
-                await self._record([*lines, *intents], sends)
-                lines, sends = [], []
+                await self._record([*step.lines, *intents], step.sends)
+                step = _Step([], questions=step.questions)
             show("; ".join(describe_call(call) for call in batch))
             for call, outcome in zip(batch, await self._run_batch(batch, cut), strict=True):
-                lines.append(_result_line(call, outcome.result))
-                sends += self._sends(call, outcome)
-        await self._record(lines, sends)
+                self._take(step, call, outcome)
+        return await self._store(step)
 
-    async def settle(self) -> None:
-        """After a crash: answer the calls that were left open.
+    async def settle(self) -> bool:
+        """Take up a turn that was begun before; True means that it sleeps again.
 
-        A call with an intent and no result is not run again: its outcome is unknown.
+        After a crash, calls that were left open are run; one with an intent and no result is
+        not: its outcome is unknown. After a question, its call is repeated with the answer.
         """
         lines = self._session.turn_lines(self._claim.ref.turn)
         answered = {line.data.get("tool_call_id") for line in lines if line.data.get("role") == "tool"}
         begun = {line.data.get("call") for line in lines if line.kind == LineKind.TOOL_STARTED}
-        for line in lines:
-            for call in _calls_of(line.data):
-                if call.id in answered:
-                    continue
-                if call.id in begun:
-                    unknown = ToolResult(call.id, UNKNOWN_OUTCOME, is_error=True)
-                    await self._record([_result_line(call, unknown)], [])
-                else:
-                    await self._run_left(call)
+        step = _Step([])
+        for call in [call for line in lines for call in _calls_of(line.data) if call.id not in answered]:
+            if call.id in begun:
+                step.lines.append(_result_line(call, ToolResult(call.id, UNKNOWN_OUTCOME, is_error=True)))
+                continue
+            if not self._is_idempotent(call):
+                await self._record([*step.lines, self._intent(call)], step.sends)
+                step = _Step([], questions=step.questions)
+            self._take(step, call, await self._run_one(call))
+        return await self._store(step) or await self._take_answers()
 
-    async def _run_left(self, call: ToolCall) -> None:
-        if not self._is_idempotent(call):
-            await self._record([self._intent(call)], [])
-        outcome = await self._run_one(call)
-        await self._record([_result_line(call, outcome.result)], self._sends(call, outcome))
+    async def _take_answers(self) -> bool:
+        """Repeat answered calls under fresh ids at the end of the log, with the answers as their results."""
+        answers = await self._agent.around.bus.answers(self._claim.ref)
+        if answers:
+            calls = [self._own(ToolCall("", answer.tool, answer.arguments)) for answer in answers]
+            stored = Completion("", tuple(calls))
+            results = [
+                _result_line(call, ToolResult(call.id, answer.answer or ""))
+                for call, answer in zip(calls, answers, strict=True)
+            ]
+            lines = [assistant_line(stored, calls), *results]
+            self._session.extend(
+                await self._agent.around.bus.record(self._claim.ref, lines, consumed=[answer.id for answer in answers])
+            )
+        return False
+
+    def _take(self, step: "_Step", call: ToolCall, outcome: ToolOutcome) -> None:
+        """Add a call's outcome to what the next transaction stores."""
+        if outcome.question is None:
+            step.lines.append(_result_line(call, outcome.result))
+            step.sends += self._sends(call, outcome)
+            return
+        question = outcome.question
+        pending = NewSuspension(create_suspension_id(), call, question.text, question.choices)
+        step.questions.append(pending)
+        step.lines.append(_result_line(call, ToolResult(call.id, PENDING.format(id=pending.id))))
+
+    async def _store(self, step: "_Step") -> bool:
+        if not step.questions:
+            if step.lines:
+                await self._record(step.lines, step.sends)
+            return False
+        lines = [*step.lines, NewLine(LineKind.TURN, {"state": TurnState.SUSPENDED})]
+        sends = [*step.sends, *(self._ask(question) for question in step.questions)]
+        bus = self._agent.around.bus
+        self._session.extend(await bus.suspend(self._claim.ref, lines, sends, step.questions))
+        return True
+
+    def _ask(self, question: NewSuspension) -> NewSend:
+        message = message_of(self._claim.rows[-1])
+        text = word_question(question, self._agent.language)
+        outbound = OutboundMessage(message.address, text, message.source_id)
+        return self._agent.send(outbound, PartKind.QUESTION, f"ask-{question.id}")
 
     def _own(self, call: ToolCall) -> ToolCall:
         """The call under an id that is unique in the session's history, whatever the server sent."""

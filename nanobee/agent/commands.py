@@ -104,13 +104,30 @@ async def _status(context: CommandContext) -> CommandResult:
         waiting=waiting.queued,
         parked=waiting.parked,
     )
-    return CommandResult(text)
+    asked = [phrases.OPEN_QUESTION.say(language, id=each.id, question=each.question) for each in waiting.questions]
+    return CommandResult("\n".join([text, *asked]))
 
 
 async def _resume(context: CommandContext) -> CommandResult:
     count = await context.agent.around.bus.resume(context.row.session_key)
     phrase = phrases.RESUMED if count else phrases.NOTHING_PARKED
     return CommandResult(phrase.say(context.agent.language, count=count))
+
+
+async def _answer(context: CommandContext) -> CommandResult:
+    language = context.agent.language
+    suspension_id, _, text = context.arguments.partition(" ")
+    if not text.strip():
+        return CommandResult(phrases.ANSWER_USAGE.say(language))
+    shown = suspension_id.removeprefix("#").lower()
+    answered = await context.agent.around.bus.answer(shown, context.row.session_key, text)
+    if answered.suspension is None:
+        return CommandResult(phrases.NO_LONGER_VALID.say(language, id=shown))
+    if not answered.is_valid:
+        choices = ", ".join(answered.suspension.choices)
+        return CommandResult(phrases.NOT_A_CHOICE.say(language, id=shown, choices=choices))
+    phrase = phrases.MORE_QUESTIONS if answered.open_questions else phrases.ANSWER_NOTED
+    return CommandResult(phrase.say(language, count=answered.open_questions))
 
 
 def create_commands(language: Language) -> Commands:
@@ -121,6 +138,7 @@ def create_commands(language: Language) -> Commands:
         ("/new", phrases.HELP_NEW, _new),
         ("/status", phrases.HELP_STATUS, _status),
         ("/resume", phrases.HELP_RESUME, _resume),
+        ("/answer", phrases.HELP_ANSWER, _answer),
     ):
         commands.register(Command(name, summary, run))
     return commands

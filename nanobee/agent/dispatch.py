@@ -11,6 +11,7 @@ from nanobee.agent.commands import Command, CommandContext, CommandResult, Comma
 from nanobee.agent.turn import Turn
 from nanobee.bus.bus import Claim, InboxRow, NewSend, Stopped, message_of
 from nanobee.bus.lines import LineKind, NewLine, TurnState
+from nanobee.config import BusyMode
 from nanobee.errors import BusError, StaleTurnError
 from nanobee.messages import OutboundMessage, PartKind
 
@@ -20,6 +21,8 @@ MAX_TURNS = 64
 """Turns at once; what is scarce is limited elsewhere, by model calls a provider."""
 BUS_PAUSE_SECONDS = 1.0
 """How long a session waits when the bus cannot be written."""
+HAND_BACK_SECONDS = 5.0
+"""How long an ending gateway waits for the bus to take a turn back."""
 STOP = "/stop"
 
 
@@ -34,10 +37,20 @@ class Dispatcher:
         self._sessions: dict[str, bool] = {}
         self._running: dict[str, tuple[str, anyio.CancelScope]] = {}
         self._tasks: TaskGroup | None = None
+        self._is_draining = False
+        self._ended = anyio.Event()
 
     def start(self, tasks: TaskGroup) -> None:
         """Run turns from now on."""
         self._tasks = tasks
+
+    async def drain(self, seconds: float) -> None:
+        """Begin no further turn; return when those that run have ended, or after `seconds`."""
+        self._is_draining = True
+        with anyio.move_on_after(seconds):
+            while self._running:
+                self._ended = anyio.Event()
+                await self._ended.wait()
 
     # Sessions
 
@@ -47,6 +60,8 @@ class Dispatcher:
             return
         if session_key in self._sessions:
             self._sessions[session_key] = True
+            if self._agent.settings.busy is BusyMode.INTERRUPT and session_key in self._running:
+                self._tasks.start_soon(self._interrupt, session_key, name="interrupt")
         else:
             self._sessions[session_key] = False
             self._tasks.start_soon(self._work, session_key, name="session")
@@ -54,10 +69,10 @@ class Dispatcher:
     async def _work(self, session_key: str) -> None:
         """Run a session's turns until nothing of it is ready."""
         try:
-            while True:
+            while not self._is_draining:
                 self._sessions[session_key] = False
                 try:
-                    claim = await self._agent.around.bus.claim(session_key)
+                    claim = await self._agent.around.bus.claim(session_key, collects=self._collects)
                 except BusError as error:
                     logger.error("%s: %s", session_key, error)
                     await anyio.sleep(BUS_PAUSE_SECONDS)
@@ -68,6 +83,22 @@ class Dispatcher:
                     return
         finally:
             del self._sessions[session_key]
+
+    @property
+    def _collects(self) -> bool:
+        return self._agent.settings.busy in (BusyMode.COLLECT, BusyMode.INTERRUPT)
+
+    async def _interrupt(self, session_key: str) -> None:
+        try:
+            self._cancel(session_key, await self._agent.around.bus.interrupt(session_key))
+        except BusError as error:
+            logger.error("%s: the newer message waits: %s", session_key, error)
+
+    def _cancel(self, session_key: str, turn: str | None) -> None:
+        """End the task of a turn that the bus has ended already."""
+        running, scope = self._running.get(session_key, (None, None))
+        if scope is not None and running == turn:
+            scope.cancel()
 
     async def _run(self, claim: Claim) -> None:
         """Run one claim; whatever happens in it, the session goes on."""
@@ -86,8 +117,13 @@ class Dispatcher:
                 logger.error("%s: %s; the turn is resumed", key, error)
                 self._agent.around.sessions.forget(key)
                 await self._hand_back(claim)
+            except anyio.get_cancelled_exc_class():
+                if not scope.cancel_called:
+                    await self._hand_back_at_end(claim)
+                raise
             finally:
                 del self._running[key]
+                self._ended.set()
         if scope.cancelled_caught:
             # What the turn wrote last, and what /stop wrote, is not in the cached session.
             self._agent.around.sessions.forget(key)
@@ -127,6 +163,14 @@ class Dispatcher:
             except BusError as error:
                 logger.error("%s: %s", claim.ref.session_key, error)
 
+    async def _hand_back_at_end(self, claim: Claim) -> None:
+        """The gateway ends: the next start goes on with this turn, and does not take it for a crash."""
+        with anyio.move_on_after(HAND_BACK_SECONDS, shield=True):
+            try:
+                await self._agent.around.bus.hand_back(claim.ref)
+            except (StaleTurnError, BusError) as error:
+                logger.info("%s: %s", claim.ref.session_key, error)
+
     # Control rows
 
     def control_ready(self) -> None:
@@ -160,15 +204,15 @@ class Dispatcher:
         stopped = await self._agent.around.bus.stop(
             row, row.session_key, lambda stopped: self._stop_notice(row, stopped)
         )
-        turn, scope = self._running.get(row.session_key, (None, None))
-        if scope is not None and turn == stopped.turn:
-            self._agent.around.live.close(message_of(row).address)
-            scope.cancel()
+        self._agent.around.live.close(message_of(row).address)
+        self._cancel(row.session_key, stopped.turn)
 
     def _stop_notice(self, row: InboxRow, stopped: Stopped) -> NewSend:
         language = self._agent.language
-        phrase = phrases.NOTHING_TO_STOP if stopped.turn is None else phrases.STOPPED
-        text = phrase.say(language)
+        has_ended = stopped.turn is not None or stopped.cancelled_questions
+        text = (phrases.STOPPED if has_ended else phrases.NOTHING_TO_STOP).say(language)
+        if stopped.cancelled_questions:
+            text += " " + phrases.QUESTION_CANCELLED.say(language, count=stopped.cancelled_questions)
         if stopped.parked:
             text += " " + phrases.PARKED.say(language, count=stopped.parked)
         return self._reply(row, text)

@@ -48,3 +48,31 @@ HELP_RESUME = Phrase(en="run the messages that were kept aside", zh="继续处�
 HELP_STATUS = Phrase(en="show the model and what this chat is doing", zh="查看模型和本对话状态")
 HELP_NEW = Phrase(en="begin a new conversation", zh="开始新的对话")
 HELP_HELP = Phrase(en="list the commands", zh="列出所有命令")
+HOW_TO_CHOOSE = Phrase(
+    en="(#{id}: reply with a choice or its number, or /answer {id} …)",
+    zh="（#{id}：回复选项或其编号，或发送 /answer {id} …）",
+)
+HOW_TO_ANSWER = Phrase(
+    en="(#{id}: your next message is the answer, or /answer {id} …)",
+    zh="（#{id}：您的下一条消息即为回答，或发送 /answer {id} …）",
+)
+ANSWER_NOTED = Phrase(en="Noted.", zh="已收到。")
+MORE_QUESTIONS = Phrase(en="Noted. {count} more question(s) wait.", zh="已收到。还有 {count} 个问题待回答。")
+NOT_A_CHOICE = Phrase(en="#{id} takes one of: {choices}", zh="#{id} 只接受：{choices}")
+NO_LONGER_VALID = Phrase(en="#{id} is no longer valid.", zh="#{id} 已失效。")
+ANSWER_USAGE = Phrase(en="Write /answer ID TEXT.", zh="请发送 /answer 编号 内容。")
+QUESTION_CANCELLED = Phrase(en="{count} open question(s) are cancelled.", zh="已取消 {count} 个待回答的问题。")
+OPEN_QUESTION = Phrase(en="Open question #{id}: {question}", zh="待回答 #{id}：{question}")
+HELP_ANSWER = Phrase(en="answer an open question: /answer ID TEXT", zh="回答待答问题：/answer 编号 内容")
+CRASHED = Phrase(
+    en="This message ended the process three times and is kept aside: “{text}”. /resume tries it again.",
+    zh="这条消息三次导致进程退出，已暂存：“{text}”。发送 /resume 可重试。",
+)
+BUSY_KEPT = Phrase(
+    en="Busy: your message is kept, {count} wait before it.",
+    zh="正忙：您的消息已保留，前面还有 {count} 条。",
+)
+NOT_ACCEPTED = Phrase(
+    en="Not accepted: too many messages wait. Please send it again later.",
+    zh="未接收：排队消息过多，请稍后重发。",
+)

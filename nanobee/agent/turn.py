@@ -1,7 +1,7 @@
 """Turn: one or more inbound rows to one answer, step by step, each step committed before the next."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nanobee.agent.agent import Agent
 from nanobee.agent.asking import ask_model
@@ -10,6 +10,7 @@ from nanobee.agent.phrases import CUT_CALLS, EMPTY_ANSWER, MODEL_FAILED, STEP_LI
 from nanobee.bus.bus import Claim, NewSend, message_of
 from nanobee.bus.lines import LineKind, NewLine, TurnState
 from nanobee.chat import Completion, CompletionRequest, FinishReason, ToolChoice
+from nanobee.config import BusyMode
 from nanobee.context import build_context
 from nanobee.errors import ProviderError
 from nanobee.messages import LivePart, OutboundMessage, PartKind
@@ -36,15 +37,15 @@ class Turn:
     _live_part: int = field(default=-1)
 
     async def run(self) -> None:
-        """Work until the turn is finished.
+        """Work until the turn is finished, or sleeps.
 
         Raises:
             StaleTurnError: it was stopped; nothing more may be written.
             BusError: a step could not be stored.
         """
         calls = CallRunner(self.agent, self.claim, self.session)
-        if self.claim.is_resumed:
-            await calls.settle()
+        if self.claim.is_resumed and await calls.settle():
+            return
         try:
             for step in range(self.agent.settings.max_steps):
                 completion = await self._ask(may_call=step < self.agent.settings.max_steps - 1)
@@ -52,8 +53,11 @@ class Turn:
                     return await self._fail(EMPTY_ANSWER, times=MAX_EMPTY)
                 if not completion.tool_calls:
                     return await self._finish(completion, calls)
-                if not await self._run_calls(calls, completion):
+                if await self._run_calls(calls, completion):
+                    return
+                if self._cut >= MAX_CUT:
                     return await self._fail(CUT_CALLS, times=MAX_CUT)
+                await self._steer()
         except ProviderError as error:
             logger.warning("%s: %s: %s", self.session.key, self.agent.model.label, error)
             return await self._fail(MODEL_FAILED, reason=str(error))
@@ -97,15 +101,23 @@ class Turn:
         return LivePart(self.claim.address, self.claim.ref.turn, self._live_part, message.source_id, activity)
 
     async def _run_calls(self, calls: CallRunner, completion: Completion) -> bool:
-        """Run a step's calls; False where the output limit cut them once too often."""
+        """Run a step's calls; True where one asked a question, so that the turn sleeps."""
         is_cut = completion.finish_reason is FinishReason.LENGTH
         self._cut = self._cut + 1 if is_cut else 0
 
         def show(activity: str) -> None:
             self.agent.around.live.publish(self._part(activity), [completion.content])
 
-        await calls.run(completion, show)
-        return self._cut < MAX_CUT
+        return await calls.run(completion, show)
+
+    async def _steer(self) -> None:
+        """Take in what was said while the turn ran, where the chat is set so."""
+        if self.agent.settings.busy is not BusyMode.STEER:
+            return
+        rows, lines = await self.agent.around.bus.steer(self.claim.ref)
+        if rows:
+            self.claim = replace(self.claim, rows=(*self.claim.rows, *rows))
+            self.session.extend(lines)
 
     async def _finish(self, completion: Completion, calls: CallRunner) -> None:
         """Store the answer and send it, unless the `message` tool has said the same here already."""

@@ -5,6 +5,7 @@ waited for), or as soon as it was executed (claim, sent): then a later commit, o
 the next start, makes it true.
 """
 
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,6 +14,7 @@ from typing import Protocol
 
 from nanobee.bus.lines import Line, NewLine
 from nanobee.channel import Arrival, Lane
+from nanobee.chat import ToolCall
 from nanobee.messages import Address, InboundMessage, JsonObject, OutboundMessage, OutboundPart, PartKind
 
 
@@ -114,6 +116,52 @@ class NewSend:
 
 
 @dataclass(frozen=True, slots=True)
+class NewSuspension:
+    """A question that a tool call of a turn asks; the call gets its result with the answer."""
+
+    id: str
+    """Short, for people to type; see `create_suspension_id`."""
+    call: ToolCall
+    question: str
+    choices: tuple[str, ...] = ()
+    """What may be answered; empty for any text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """A stored question."""
+
+    id: str
+    session_key: str
+    turn: str
+    call_id: str
+    tool: str
+    arguments: str
+    question: str
+    choices: tuple[str, ...]
+    state: str
+    """`open`, `answered` (its turn has not seen it yet), `done`, `cancelled`."""
+    answer: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What became of an answer."""
+
+    suspension: Suspension | None
+    """None where the question is not open any more, or never was."""
+    is_valid: bool = True
+    """False where it is none of the choices: the question stays open."""
+    open_questions: int = 0
+    """Questions of the same turn that still wait; at 0 the turn goes on."""
+
+
+def create_suspension_id() -> str:
+    """Four letters and digits without look-alikes; the table refuses the rare repeat."""
+    return "".join(secrets.choice("abcdefghkmnpqrstuvwxyz23456789") for _ in range(4))
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """What `/stop` ended."""
 
@@ -121,6 +169,7 @@ class Stopped:
     """The turn that ran, None where nothing did."""
     parked: int
     """Queued rows that wait for `/resume`."""
+    cancelled_questions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +179,8 @@ class Waiting:
     is_running: bool
     queued: int
     parked: int
+    questions: tuple[Suspension, ...] = ()
+    """Open ones, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +197,8 @@ class Outgoing:
 
 MakeNotice = Callable[[Stopped], NewSend]
 """Words the answer to `/stop` from what it ended."""
+MakeRowNotice = Callable[[InboxRow], NewSend]
+"""Words what a row's sender is told of it: that it was put aside, that it was not accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,20 +241,61 @@ class Bus(Protocol):
         """Complete an arriving row: it is ready."""
         ...
 
-    async def claim(self, session_key: str) -> Claim | None:
-        """Take the next turn of a session; None while it runs one or has nothing ready."""
+    async def claim(self, session_key: str, *, collects: bool = False) -> Claim | None:
+        """Take the next turn of a session; None while it runs one or has nothing ready.
+
+        With `collects`, all messages that wait make one turn.
+        """
+        ...
+
+    async def steer(self, ref: TurnRef) -> tuple[tuple[InboxRow, ...], tuple[Line, ...]]:
+        """Take the messages that wait behind a running turn into it.
+
+        Raises:
+            StaleTurnError: the turn was stopped or taken over.
+        """
+        ...
+
+    async def interrupt(self, session_key: str) -> str | None:
+        """End a running turn for the messages that wait behind it; its own rows wait with them."""
         ...
 
     async def claim_control(self) -> InboxRow | None:
         """Take the oldest control row; None where none waits."""
         ...
 
-    async def record(self, ref: TurnRef, lines: Sequence[NewLine], sends: Sequence[NewSend] = ()) -> tuple[Line, ...]:
+    async def record(
+        self,
+        ref: TurnRef,
+        lines: Sequence[NewLine],
+        sends: Sequence[NewSend] = (),
+        consumed: Sequence[str] = (),
+    ) -> tuple[Line, ...]:
         """Append lines, with sends, in one transaction. Returns after the commit.
+
+        `consumed` are the ids of suspensions whose answers stand in these lines.
 
         Raises:
             StaleTurnError: the turn was stopped or taken over.
         """
+        ...
+
+    async def suspend(
+        self, ref: TurnRef, lines: Sequence[NewLine], sends: Sequence[NewSend], suspensions: Sequence[NewSuspension]
+    ) -> tuple[Line, ...]:
+        """Put the turn to sleep until its questions are answered. Returns after the commit.
+
+        Raises:
+            StaleTurnError: the turn was stopped or taken over.
+        """
+        ...
+
+    async def answers(self, ref: TurnRef) -> tuple[Suspension, ...]:
+        """The answers that a resumed turn has not seen yet, in the order of its calls."""
+        ...
+
+    async def answer(self, suspension_id: str, session_key: str, text: str) -> Answered:
+        """Answer an open question of a session, once."""
         ...
 
     async def finish(self, ref: TurnRef, lines: Sequence[NewLine], sends: Sequence[NewSend] = ()) -> tuple[Line, ...]:
@@ -252,6 +346,14 @@ class Bus(Protocol):
 
     async def sent(self, part: OutboundPart, platform_ids: Sequence[str]) -> None:
         """The platform has the part."""
+        ...
+
+    async def stream_handle(self, turn: str) -> tuple[str, ...]:
+        """The platform ids of the message that the turn streams into, empty where there is none."""
+        ...
+
+    async def record_stream(self, address: Address, turn: str, platform_ids: Sequence[str]) -> None:
+        """Remember that message: its turn's answer completes it, also after a restart. Returns after the commit."""
         ...
 
     async def postpone(self, part: OutboundPart, reason: str, seconds: float, *, is_unknown: bool) -> None:

@@ -6,6 +6,7 @@ delays only itself.
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import anyio
@@ -15,7 +16,7 @@ from nanobee.bus.bus import Bus, Outgoing
 from nanobee.bus.live import LiveSlots
 from nanobee.channel import AnyChannel
 from nanobee.errors import BusError, ChannelError, NotSentError, RefusedError, UnknownOutcomeError
-from nanobee.messages import Address, OutboundPart
+from nanobee.messages import Address, LivePart, OutboundPart
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class Delivery:
         self.live = LiveSlots(streaming, self._wake_task)
         self._channels = channels
         self._due: set[Address] = set()
+        self._streams: dict[Address, tuple[str, tuple[str, ...]]] = {}
         self._busy: set[Address] = set()
         self._idle = anyio.Event()
         self._limits = {name: anyio.CapacityLimiter(MAX_CHATS_AT_ONCE) for name in channels}
@@ -65,7 +67,7 @@ class Delivery:
     async def _deliver_to(self, bus: Bus, address: Address) -> None:
         channel = self._channels.get(address.channel)
         if channel is None:
-            logger.error("a message for %s waits: no channel of that name is configured", address.session_key)
+            logger.info("a message for %s waits: no channel of that name is configured", address.session_key)
             del self._wakers[address]
             self._due.discard(address)
             return
@@ -112,7 +114,7 @@ class Delivery:
                 logger.error("%s: %s", address.session_key, error)
                 self._due.add(address)
                 await anyio.sleep(BUS_PAUSE_SECONDS)
-        await self._show(channel, address)
+        await self._show(bus, channel, address)
         return outgoing
 
     async def _send(self, bus: Bus, channel: AnyChannel, part: OutboundPart, may_double: bool) -> None:
@@ -137,7 +139,9 @@ class Delivery:
             logger.exception("%s: channel %s failed on part %d", where, channel.name, part.id)
             await self._bury(bus, part, f"the channel failed: {type(error).__name__}")
         else:
-            await bus.sent(part, platform_ids)
+            self._streams.pop(part.address, None)
+            with anyio.CancelScope(shield=True):
+                await bus.sent(part, platform_ids)
 
     @staticmethod
     async def _postpone(bus: Bus, part: OutboundPart, reason: str, retry_after_seconds: float | None) -> None:
@@ -155,14 +159,27 @@ class Delivery:
         logger.error("%s: part %d is given up: %s", part.address.session_key, part.id, reason)
         await bus.bury(part, reason)
 
-    async def _show(self, channel: AnyChannel, address: Address) -> None:
+    async def _show(self, bus: Bus, channel: AnyChannel, address: Address) -> None:
         live = self.live.take(address)
         if live is None or not channel.can_stream:
             return
         try:
-            await channel.stream(live.part, live.text)
-        except ChannelError as error:
+            handle = await self._handle(bus, live.part)
+            platform_ids = await channel.stream(replace(live.part, handle=handle), live.text)
+            if platform_ids and platform_ids != handle:
+                with anyio.CancelScope(shield=True):
+                    await bus.record_stream(address, live.part.turn, platform_ids)
+                self._streams[address] = (live.part.turn, platform_ids)
+        except (ChannelError, BusError) as error:
             logger.info("%s: a live text was not shown: %s", address.session_key, error)
         except Exception:
             # A stream is best effort; the final text still comes.
             logger.exception("%s: channel %s failed to show a live text", address.session_key, channel.name)
+
+    async def _handle(self, bus: Bus, part: LivePart) -> tuple[str, ...]:
+        """The platform message that this stream grows; a turn resumed after a crash finds it in the bus."""
+        turn, handle = self._streams.get(part.address, (None, ()))
+        if turn != part.turn:
+            handle = await bus.stream_handle(part.turn)
+            self._streams[part.address] = (part.turn, handle)
+        return handle

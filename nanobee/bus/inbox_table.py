@@ -1,10 +1,10 @@
-"""Inbox table: receive, resolve, claim, finish and stop, each as one operation of the writer."""
+"""Inbox table: receive, resolve, finish and stop, each as one operation of the writer."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from uuid import uuid4
 
-from nanobee.bus.bus import Claim, InboxRow, InboxState, MakeNotice, NewRow, Stopped, TurnRef, Waiting, message_of
+from nanobee.bus import suspension_table
+from nanobee.bus.bus import InboxRow, InboxState, MakeNotice, MakeRowNotice, NewRow, Stopped, TurnRef, Waiting
+from nanobee.bus.claiming import next_epoch
 from nanobee.bus.journaling import LastSeq, append_lines, ensure_session, insert_sends
 from nanobee.bus.lines import LineKind, NewLine, TurnState
 from nanobee.bus.rows import INBOX_COLUMNS, inbox_row, message_to_json, one, to_json
@@ -12,6 +12,8 @@ from nanobee.bus.writer import Transaction
 from nanobee.channel import command_of
 from nanobee.messages import Address, InboundMessage
 
+MAX_CRASHES = 3
+"""Deaths of the process in one turn without a new line of it, after which a person must say go on."""
 KEEP_DONE_SECONDS = 72 * 3600.0
 """How long an ended row is kept, so that a late repeat of its event is recognized."""
 
@@ -71,60 +73,6 @@ def arriving(tx: Transaction) -> list[InboxRow]:
     return [inbox_row(row) for row in found]
 
 
-def claim(tx: Transaction, session_key: str, now: float) -> Claim | None:
-    """Take the session's next turn, if it runs none and its head is ready."""
-    head = one(
-        tx.db,
-        "select id, state, turn, kind, not_before from inbox where session = ? and lane > 0"
-        " and state in ('arriving', 'ready', 'running')"
-        " order by state <> 'running', turn is null, lane, seq limit 1",
-        session_key,
-    )
-    if head is None or head[1] != "ready" or (head[4] is not None and head[4] > now):
-        tx.changed = False
-        return None
-    row_id, _, old_turn, kind, _ = head
-    turn = old_turn or uuid4().hex[:16]
-    epoch = _next_epoch(tx, session_key)
-    which = ("turn = ? and state = 'ready'", old_turn) if old_turn else ("id = ?", row_id)
-    tx.db.execute(
-        f"update inbox set state = 'running', turn = ?, attempts = attempts + 1, changed_at = ? where {which[0]}",
-        (turn, now, which[1]),
-    )
-    found = tx.db.execute(
-        f"select {INBOX_COLUMNS} from inbox where turn = ? and state = 'running' order by seq", (turn,)
-    )
-    rows = tuple(inbox_row(row) for row in found)
-    is_new_turn = old_turn is None and kind != "command"
-    lines = append_lines(tx, session_key, turn, epoch, _first_lines(rows)) if is_new_turn else ()
-    return Claim(TurnRef(session_key, turn, epoch), rows, lines, is_resumed=old_turn is not None)
-
-
-def _next_epoch(tx: Transaction, session_key: str) -> int:
-    tx.db.execute("update session set epoch = epoch + 1 where key = ?", (session_key,))
-    found = one(tx.db, "select epoch from session where key = ?", session_key)
-    assert found is not None
-    return int(found[0])
-
-
-def _first_lines(rows: Sequence[InboxRow]) -> list[NewLine]:
-    lines = [NewLine(LineKind.TURN, {"state": TurnState.STARTED})]
-    for row in rows:
-        message = message_of(row)
-        data: dict[str, object] = {"role": "user", "content": message.text, "inbox": [row.id]}
-        for key, value in (
-            ("sender", message.sender_id),
-            ("name", message.sender_name),
-            ("source_id", message.source_id),
-            ("quoted", message.quoted_text),
-            ("attachments", [asdict(attachment) for attachment in message.attachments]),
-        ):
-            if value:
-                data[key] = value
-        lines.append(NewLine(LineKind.MESSAGE, data))
-    return lines
-
-
 def claim_control(tx: Transaction, now: float) -> InboxRow | None:
     """Take the oldest ready control row."""
     found = one(tx.db, f"select {INBOX_COLUMNS} from inbox where state = 'ready' and lane = 0 order by id limit 1")
@@ -159,47 +107,76 @@ def hand_back(tx: Transaction, ref: TurnRef, now: float) -> None:
 def stop(
     tx: Transaction, row: InboxRow, session_key: str, make_notice: MakeNotice, now: float
 ) -> tuple[Stopped, list[Address]]:
-    """End the session's turn, park its queue, cancel what the turn has not sent, and say so."""
-    found = one(tx.db, "select turn from inbox where session = ? and state = 'running' and lane > 0", session_key)
+    """End the session's turn, park its queue, cancel its questions and what is not sent, and say so."""
+    found = one(
+        tx.db,
+        "select turn from inbox where session = ? and lane > 0 and turn is not null and state in ('running', 'ready')",
+        session_key,
+    )
     turn = None if found is None else str(found[0])
-    epoch = _next_epoch(tx, session_key)
+    epoch = next_epoch(tx, session_key)
+    questions = suspension_table.cancel(tx, session_key, now)
     if turn is not None:
-        tx.db.execute(
-            "update inbox set state = 'stopped', changed_at = ? where turn = ? and state = 'running'", (now, turn)
-        )
-        tx.db.execute(
-            "update outbox set state = 'cancelled', reason = 'stopped', changed_at = ?"
-            " where turn = ? and state = 'ready'",
-            (now, turn),
-        )
-        append_lines(tx, session_key, turn, epoch, [NewLine(LineKind.TURN, {"state": TurnState.STOPPED})])
+        _stop_turn(tx, session_key, turn, epoch, now)
     cursor = tx.db.execute(
         "update inbox set state = 'parked', reason = 'stopped', changed_at = ? where session = ? and lane > 0"
         " and state in ('arriving', 'ready')",
         (now, session_key),
     )
-    stopped = Stopped(turn, cursor.rowcount)
+    stopped = Stopped(turn, cursor.rowcount, questions)
     close_row(tx, row.id, now)
     return stopped, insert_sends(tx, f"row-{row.id}", None, [make_notice(stopped)], now)
+
+
+def _stop_turn(tx: Transaction, session_key: str, turn: str, epoch: int, now: float) -> None:
+    tx.db.execute(
+        "update inbox set state = 'stopped', changed_at = ? where turn = ? and state in ('running', 'ready')",
+        (now, turn),
+    )
+    tx.db.execute(
+        "update outbox set state = 'cancelled', reason = 'stopped', changed_at = ? where turn = ? and state = 'ready'",
+        (now, turn),
+    )
+    append_lines(tx, session_key, turn, epoch, [NewLine(LineKind.TURN, {"state": TurnState.STOPPED})])
 
 
 def resume(tx: Transaction, session_key: str, now: float) -> int:
     """Make parked rows ready again; those that had not arrived yet go on arriving."""
     cursor = tx.db.execute(
         "update inbox set state = case when message is null then 'arriving' else 'ready' end, reason = null,"
-        " turn = null, changed_at = ? where session = ? and state = 'parked'",
+        " turn = null, crashes = 0, changed_at = ? where session = ? and state = 'parked'",
         (now, session_key),
     )
     return cursor.rowcount
 
 
-def recover(tx: Transaction, now: float) -> None:
-    """Treat what the last holder left under way as left by the dead, and forget what ended long ago."""
+def recover(tx: Transaction, make_notice: MakeRowNotice, now: float) -> list[Address]:
+    """Treat what the last holder left under way as left by the dead, and forget what ended long ago.
+
+    A turn that has died `MAX_CRASHES` times without a new line in between is parked, and its chat is told.
+    """
+    tx.db.execute(
+        "update inbox set crashes = case when lane > 0 and progress <> (select next_seq from session"
+        " where key = inbox.session) then 0 else crashes + 1 end where state = 'running'"
+    )
+    found = tx.db.execute(
+        f"select {INBOX_COLUMNS} from inbox where state = 'running' and crashes >= ? order by id", (MAX_CRASHES,)
+    )
+    addresses = []
+    for row in [inbox_row(columns) for columns in found.fetchall()]:
+        tx.db.execute(
+            "update inbox set state = 'parked', reason = 'it ended the process three times', changed_at = ?"
+            " where id = ?",
+            (now, row.id),
+        )
+        addresses += insert_sends(tx, f"row-{row.id}-{row.attempts}", None, [make_notice(row)], now)
     tx.db.execute("update inbox set state = 'ready', changed_at = ? where state = 'running'", (now,))
     tx.db.execute("update outbox set state = 'unknown', changed_at = ? where state = 'sending'", (now,))
     old = now - KEEP_DONE_SECONDS
     tx.db.execute("delete from inbox where state in ('done', 'stopped') and changed_at < ?", (old,))
     tx.db.execute("delete from outbox where state in ('sent', 'cancelled') and changed_at < ?", (old,))
+    tx.db.execute("delete from suspension where state in ('done', 'cancelled') and changed_at < ?", (old,))
+    return addresses
 
 
 def waiting_rows(tx: Transaction) -> list[InboxRow]:
@@ -223,4 +200,6 @@ def waiting(tx: Transaction, session_key: str) -> Waiting:
         (session_key,),
     )
     counts = dict(found.fetchall())
-    return Waiting("running" in counts, counts.get("ready", 0) + counts.get("arriving", 0), counts.get("parked", 0))
+    queued = counts.get("ready", 0) + counts.get("arriving", 0)
+    questions = tuple(suspension_table.open_in(tx, session_key))
+    return Waiting("running" in counts, queued, counts.get("parked", 0), questions)

@@ -1,12 +1,14 @@
 """Outbox table: what an address has to send, in order, and what became of it."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nanobee.bus.bus import Outgoing
 from nanobee.bus.journaling import platform_ids_json
 from nanobee.bus.rows import OUTBOX_COLUMNS, at_from_epoch, one, outbound_part
 from nanobee.bus.writer import Transaction
-from nanobee.messages import Address, OutboundPart
+from nanobee.messages import Address, OutboundPart, PartKind
 
 
 def outgoing(tx: Transaction, address: Address, now: float) -> Outgoing:
@@ -30,7 +32,40 @@ def outgoing(tx: Transaction, address: Address, now: float) -> Outgoing:
             "update outbox set state = 'sending', attempts = ?, not_before = null, changed_at = ? where id = ?",
             (attempts, now, columns[0]),
         )
-    return Outgoing(outbound_part(tuple(columns), attempts), may_have_arrived=state == "unknown")
+    part = outbound_part(tuple(columns), attempts)
+    if part.kind is PartKind.ANSWER and part.part == 0 and part.turn is not None:
+        part = replace(part, handle=stream_handle(tx, part.turn))
+    return Outgoing(part, may_have_arrived=state == "unknown")
+
+
+def stream_handle(tx: Transaction, turn: str) -> tuple[str, ...]:
+    """The platform message that the turn streams into, if there is one."""
+    found = one(
+        tx.db,
+        "select platform_ids from outbox where turn = ? and kind = 'stream' and state = 'sent'"
+        " order by id desc limit 1",
+        turn,
+    )
+    return () if found is None else tuple(json.loads(found[0]))
+
+
+def record_stream(tx: Transaction, address: Address, turn: str, platform_ids: Sequence[str], now: float) -> None:
+    """Remember the platform message that the turn streams into, so that its answer completes it after any crash."""
+    tx.db.execute(
+        "insert into outbox(address, seq, turn, part, parts, kind, payload, idempotency_key, platform_ids, state,"
+        " created_at, changed_at) values (?, (select coalesce(max(id), 0) + 1 from outbox), ?, 0, 1, 'stream', '{}',"
+        " ? || '/stream/' || (select coalesce(max(id), 0) + 1 from outbox), ?, 'sent', ?, ?)",
+        (address.session_key, turn, turn, platform_ids_json(platform_ids), now, now),
+    )
+
+
+def end_streams(tx: Transaction, address: Address, now: float) -> None:
+    """Something else stands in the chat now: a streamed message above it is not continued."""
+    tx.db.execute(
+        "update outbox set state = 'cancelled', reason = 'ended', changed_at = ?"
+        " where address = ? and kind = 'stream' and state = 'sent'",
+        (now, address.session_key),
+    )
 
 
 def sent(tx: Transaction, part: OutboundPart, platform_ids: Sequence[str], now: float) -> None:
@@ -39,6 +74,7 @@ def sent(tx: Transaction, part: OutboundPart, platform_ids: Sequence[str], now: 
         "update outbox set state = 'sent', attempts = ?, platform_ids = ?, reason = null, changed_at = ? where id = ?",
         (part.attempt, platform_ids_json(platform_ids), now, part.id),
     )
+    end_streams(tx, part.address, now)
 
 
 def postpone(tx: Transaction, part: OutboundPart, reason: str, seconds: float, is_unknown: bool, now: float) -> None:

@@ -30,13 +30,32 @@ create table inbox(
     state text not null,
     reason text,
     attempts integer not null default 0,
+    crashes integer not null default 0,
+    progress integer,
+    is_told integer not null default 0,
     not_before real,
     created_at real not null,
     changed_at real not null
 );
+create index inbox_turn on inbox(turn) where state in ('ready', 'running', 'suspended');
 create index inbox_open on inbox(session, lane, seq)
     where state in ('arriving', 'ready', 'running', 'suspended', 'parked');
 create index inbox_state on inbox(state, lane, id) where state in ('arriving', 'ready', 'running');
+create table suspension(
+    id text primary key,
+    session text not null references session(key),
+    turn text not null,
+    call text not null,
+    tool text not null,
+    arguments text not null,
+    question text not null,
+    choices text not null,
+    state text not null,
+    answer text,
+    created_at real not null,
+    changed_at real not null
+);
+create index suspension_open on suspension(session, turn) where state in ('open', 'answered');
 create table outbox(
     id integer primary key,
     address text not null,
@@ -60,6 +79,7 @@ create table outbox(
 );
 create index outbox_open on outbox(address, id) where state in ('ready', 'sending', 'unknown');
 create index outbox_turn on outbox(turn) where state in ('ready', 'sending', 'unknown');
+create index outbox_stream on outbox(address, turn) where kind = 'stream' and state = 'sent';
 create table journal(
     session text not null,
     seq integer not null,

@@ -1,6 +1,5 @@
 """SqliteBus: the bus of one process, on one SQLite file."""
 
-import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -9,33 +8,35 @@ from pathlib import Path
 
 import anyio
 
-from nanobee.bus import inbox_table, outbox_table
+from nanobee.bus import claiming, inbox_table, outbox_table, suspension_table
 from nanobee.bus.bus import (
+    Answered,
     Claim,
     InboxRow,
     InboxState,
     Listener,
     MakeNotice,
+    MakeRowNotice,
     NewRow,
     NewSend,
+    NewSuspension,
     Outgoing,
     Stopped,
+    Suspension,
     TurnRef,
     Waiting,
 )
+from nanobee.bus.checkpoints import checkpoint
 from nanobee.bus.journaling import append_lines, check_epoch, ensure_session, insert_sends
-from nanobee.bus.lines import Line, NewLine
+from nanobee.bus.lines import Line, LineKind, NewLine
 from nanobee.bus.projection import Projection
+from nanobee.bus.syncing import Syncer
 from nanobee.bus.writer import Transaction, Writer
 from nanobee.channel import Lane
 from nanobee.errors import BusError
 from nanobee.messages import Address, InboundMessage, OutboundPart
 
-logger = logging.getLogger(__name__)
-
 FILE_NAME = "bus.db"
-SYNC_SECONDS = 2.0
-"""How long journal rows whose lines stand in a session file wait for the file's fsync."""
 
 
 class SqliteBus:
@@ -45,13 +46,19 @@ class SqliteBus:
         self._writer = writer
         self._projection = projection
         self._listener: Listener = _Nobody()
-        self._unsynced: dict[str, int] = {}
-        self._has_unsynced = anyio.Event()
+        self.syncer = Syncer(writer, projection)
+        self._is_receiving = True
 
     # Inbox
 
+    def stop_receiving(self) -> None:
+        """Refuse arrivals from now on: their platforms keep them for the next start."""
+        self._is_receiving = False
+
     async def receive(self, rows: Sequence[NewRow]) -> list[bool]:
         """Store the arrivals; True for each that is new."""
+        if not self._is_receiving:
+            raise BusError("The gateway is stopping and accepts nothing more")
 
         def operation(tx: Transaction) -> list[bool]:
             stored = inbox_table.receive(tx, rows, self._projection.last_seq, time.time())
@@ -59,9 +66,12 @@ class SqliteBus:
             tx.changed = bool(new)
             for row in new:
                 self._announce(tx, row)
+            checkpoint("receive.stored")
             return [row is not None for row in stored]
 
-        return await self._writer.submit(operation)
+        is_new = await self._writer.submit(operation)
+        checkpoint("receive.committed")
+        return is_new
 
     def _announce(self, tx: Transaction, row: InboxRow) -> None:
         if row.state is InboxState.ARRIVING:
@@ -77,38 +87,121 @@ class SqliteBus:
         def operation(tx: Transaction) -> None:
             inbox_table.resolve(tx, row.id, message, time.time())
             self._announce(tx, replace(row, state=InboxState.READY, message=message))
+            checkpoint("resolve.stored")
 
         await self._writer.submit(operation, is_waited_for=False)
 
-    async def claim(self, session_key: str) -> Claim | None:
+    async def claim(self, session_key: str, *, collects: bool = False) -> Claim | None:
         """Take the next turn of a session."""
 
         def operation(tx: Transaction) -> Claim | None:
-            claim = inbox_table.claim(tx, session_key, time.time())
+            claim = claiming.claim(tx, session_key, collects, time.time())
             if claim is not None:
                 self._note(tx, session_key, claim.lines)
+                checkpoint("claim.stored")
             return claim
 
         return await self._writer.submit(operation, is_waited_for=False)
+
+    async def steer(self, ref: TurnRef) -> tuple[tuple[InboxRow, ...], tuple[Line, ...]]:
+        """Take the messages that wait behind a running turn into it."""
+
+        def operation(tx: Transaction) -> tuple[tuple[InboxRow, ...], tuple[Line, ...]]:
+            check_epoch(tx, ref)
+            rows, lines = claiming.steer(tx, ref, time.time())
+            self._note(tx, ref.session_key, lines)
+            checkpoint("steer.stored")
+            return rows, lines
+
+        return await self._writer.submit(operation, is_waited_for=False)
+
+    async def interrupt(self, session_key: str) -> str | None:
+        """End a running turn for the messages that wait behind it."""
+
+        def operation(tx: Transaction) -> str | None:
+            turn = claiming.interrupt(tx, session_key, time.time())
+            if turn is not None:
+                tx.after_commit.append(lambda: self._listener.session_ready(session_key))
+            return turn
+
+        return await self._writer.submit(operation)
 
     async def claim_control(self) -> InboxRow | None:
         """Take the oldest control row."""
         return await self._writer.submit(lambda tx: inbox_table.claim_control(tx, time.time()), is_waited_for=False)
 
-    async def record(self, ref: TurnRef, lines: Sequence[NewLine], sends: Sequence[NewSend] = ()) -> tuple[Line, ...]:
+    async def record(
+        self,
+        ref: TurnRef,
+        lines: Sequence[NewLine],
+        sends: Sequence[NewSend] = (),
+        consumed: Sequence[str] = (),
+    ) -> tuple[Line, ...]:
         """Append lines of a turn, with sends, in one transaction."""
-        return await self._writer.submit(lambda tx: self._write(tx, ref, lines, sends))
+
+        def operation(tx: Transaction) -> tuple[Line, ...]:
+            placed = self._write(tx, ref, lines, sends)
+            suspension_table.consume(tx, consumed, time.time())
+            checkpoint("record.stored")
+            return placed
+
+        placed = await self._writer.submit(operation)
+        checkpoint("record.committed")
+        return placed
+
+    async def suspend(
+        self, ref: TurnRef, lines: Sequence[NewLine], sends: Sequence[NewSend], suspensions: Sequence[NewSuspension]
+    ) -> tuple[Line, ...]:
+        """Put the turn to sleep until its questions are answered."""
+
+        def operation(tx: Transaction) -> tuple[Line, ...]:
+            placed = self._write(tx, ref, lines, sends)
+            suspension_table.insert(tx, ref, suspensions, time.time())
+            tx.after_commit.append(lambda: self._listener.session_ready(ref.session_key))
+            checkpoint("suspend.stored")
+            return placed
+
+        placed = await self._writer.submit(operation)
+        checkpoint("suspend.committed")
+        return placed
+
+    async def answers(self, ref: TurnRef) -> tuple[Suspension, ...]:
+        """The answers that a resumed turn has not seen yet."""
+
+        def operation(tx: Transaction) -> tuple[Suspension, ...]:
+            tx.changed = False
+            return tuple(suspension_table.answered_in(tx, ref.turn))
+
+        return await self._writer.submit(operation, is_waited_for=False)
+
+    async def answer(self, suspension_id: str, session_key: str, text: str) -> Answered:
+        """Answer an open question of a session, once."""
+
+        def operation(tx: Transaction) -> Answered:
+            found = suspension_table.find(tx, suspension_id)
+            if found is None or found.session_key != session_key:
+                tx.changed = False
+                return Answered(None)
+            tx.after_commit.append(lambda: self._listener.session_ready(session_key))
+            return suspension_table.answer(tx, suspension_id, text, time.time())
+
+        return await self._writer.submit(operation)
 
     async def finish(self, ref: TurnRef, lines: Sequence[NewLine], sends: Sequence[NewSend] = ()) -> tuple[Line, ...]:
         """End the turn: its rows are done, the session is free."""
 
         def operation(tx: Transaction) -> tuple[Line, ...]:
             placed = self._write(tx, ref, lines, sends)
+            if any(line.kind == LineKind.RESET for line in lines):
+                suspension_table.cancel(tx, ref.session_key, time.time())
             inbox_table.finish(tx, ref, time.time())
             tx.after_commit.append(lambda: self._listener.session_ready(ref.session_key))
+            checkpoint("finish.stored")
             return placed
 
-        return await self._writer.submit(operation)
+        placed = await self._writer.submit(operation)
+        checkpoint("finish.committed")
+        return placed
 
     def _write(
         self, tx: Transaction, ref: TurnRef, lines: Sequence[NewLine], sends: Sequence[NewSend]
@@ -138,9 +231,12 @@ class SqliteBus:
             ensure_session(tx, session_key, self._projection.last_seq)
             stopped, addresses = inbox_table.stop(tx, row, session_key, make_notice, time.time())
             self._announce_sends(tx, addresses)
+            checkpoint("stop.stored")
             return stopped
 
-        return await self._writer.submit(operation)
+        stopped = await self._writer.submit(operation)
+        checkpoint("stop.committed")
+        return stopped
 
     async def resume(self, session_key: str) -> int:
         """Make a session's parked rows ready again."""
@@ -196,34 +292,7 @@ class SqliteBus:
     def _note(self, tx: Transaction, session_key: str, lines: Sequence[Line]) -> None:
         if lines:
             last = lines[-1].seq
-            tx.after_commit.append(lambda: self._mark_unsynced(session_key, last))
-
-    def _mark_unsynced(self, session_key: str, seq: int) -> None:
-        self._unsynced[session_key] = seq
-        self._has_unsynced.set()
-
-    async def keep_synced(self) -> None:
-        """Fsync session files some time after they grew, then forget their journal rows. Runs until cancelled."""
-        while True:
-            await self._has_unsynced.wait()
-            await anyio.sleep(SYNC_SECONDS)
-            try:
-                await self.sync()
-            except BusError as error:
-                logger.warning("%s; the journal keeps its lines", error)
-
-    async def sync(self) -> None:
-        """Fsync the session files that grew, then forget their journal rows."""
-        batch, self._unsynced, self._has_unsynced = self._unsynced, {}, anyio.Event()
-        safe = await anyio.to_thread.run_sync(self._projection.sync, list(batch))
-        for key in batch.keys() - safe:
-            self._mark_unsynced(key, max(batch[key], self._unsynced.get(key, 0)))
-        done = [(key, batch[key]) for key in safe if key in batch]
-
-        def operation(tx: Transaction) -> None:
-            tx.db.executemany("delete from journal where session = ? and seq <= ?", done)
-
-        await self._writer.submit(operation)
+            tx.after_commit.append(lambda: self.syncer.note(session_key, last))
 
     # Outbox
 
@@ -236,13 +305,29 @@ class SqliteBus:
 
     async def outgoing(self, address: Address) -> Outgoing:
         """Mark the address's next part as sending and return it."""
-        return await self._writer.submit(lambda tx: outbox_table.outgoing(tx, address, time.time()))
+        outgoing = await self._writer.submit(lambda tx: outbox_table.outgoing(tx, address, time.time()))
+        if outgoing.part is not None:
+            checkpoint("sending.committed")
+        return outgoing
 
     async def sent(self, part: OutboundPart, platform_ids: Sequence[str]) -> None:
         """The platform has the part."""
         await self._writer.submit(
             lambda tx: outbox_table.sent(tx, part, platform_ids, time.time()), is_waited_for=False
         )
+
+    async def stream_handle(self, turn: str) -> tuple[str, ...]:
+        """The platform message that the turn streams into."""
+
+        def operation(tx: Transaction) -> tuple[str, ...]:
+            tx.changed = False
+            return outbox_table.stream_handle(tx, turn)
+
+        return await self._writer.submit(operation, is_waited_for=False)
+
+    async def record_stream(self, address: Address, turn: str, platform_ids: Sequence[str]) -> None:
+        """Remember the platform message that the turn streams into."""
+        await self._writer.submit(lambda tx: outbox_table.record_stream(tx, address, turn, platform_ids, time.time()))
 
     async def postpone(self, part: OutboundPart, reason: str, seconds: float, *, is_unknown: bool) -> None:
         """Try the part again, not before `seconds` have passed."""
@@ -254,19 +339,12 @@ class SqliteBus:
 
     # Start
 
-    async def recover(self) -> None:
+    async def recover(self, make_notice: MakeRowNotice) -> None:
         """Hand back what the last holder left under way; complete the session files from the journal."""
 
         def operation(tx: Transaction) -> None:
-            inbox_table.recover(tx, time.time())
-            for session_key, last in tx.db.execute("select session, max(seq) from journal group by session"):
-                in_file = self._projection.last_seq(session_key)
-                missing = tx.db.execute(
-                    "select session, line from journal where session = ? and seq > ? order by seq",
-                    (session_key, in_file),
-                )
-                tx.lines += missing.fetchall()
-                tx.after_commit.append(_bind_seq(self._mark_unsynced, session_key, last))
+            inbox_table.recover(tx, make_notice, time.time())
+            self.syncer.complete(tx)
 
         await self._writer.submit(operation)
 
@@ -295,13 +373,11 @@ class _Nobody:
     def outbox_ready(self, address: Address) -> None: ...
 
 
-def _bind_seq(function: Callable[[str, int], None], session_key: str, seq: int) -> Callable[[], None]:
-    return lambda: function(session_key, seq)
-
-
 @asynccontextmanager
-async def open_bus(state: Path, projection: Projection) -> AsyncIterator[SqliteBus]:
+async def open_bus(state: Path, projection: Projection, make_crash_notice: MakeRowNotice) -> AsyncIterator[SqliteBus]:
     """The bus of the state folder, recovered; the caller holds the folder's lock.
+
+    `make_crash_notice` words what the sender of a message is told that ended the process again and again.
 
     Raises:
         BusError: the file cannot be opened.
@@ -310,15 +386,12 @@ async def open_bus(state: Path, projection: Projection) -> AsyncIterator[SqliteB
     writer.start()
     bus = SqliteBus(writer, projection)
     try:
-        await bus.recover()
+        await bus.recover(make_crash_notice)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(bus.keep_synced)
+            tasks.start_soon(bus.syncer.run)
             yield bus
             tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
-            try:
-                await bus.sync()
-            except BusError as error:
-                logger.warning("%s; the journal keeps its lines", error)
+            await bus.syncer.finish()
             await writer.aclose()

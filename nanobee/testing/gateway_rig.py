@@ -46,7 +46,7 @@ class GatewayRig:
                 try:
                     yield gateway, memory
                 finally:
-                    await gateway.wind_down()
+                    await gateway.wind_down(0)
                     tasks.cancel_scope.cancel()
         finally:
             await provider.aclose()

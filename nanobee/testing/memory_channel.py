@@ -104,9 +104,10 @@ class MemoryChannel(Channel[MemorySettings]):
             raise fault.error
         return (f"m{next(self._numbers)}",)
 
-    async def stream(self, part: LivePart, text: str) -> None:
+    async def stream(self, part: LivePart, text: str) -> tuple[str, ...]:
         self.frames.append(Frame(part, text))
         self._watch.notify()
+        return part.handle or (f"m{next(self._numbers)}",)
 
     def split(self, text: str) -> Sequence[str]:
         size = self.settings.max_chars

@@ -1,5 +1,6 @@
 """The tools that every agent has."""
 
+from nanobee.tools.ask_user import ask_user
 from nanobee.tools.files_edit import edit_file
 from nanobee.tools.files_list import list_dir
 from nanobee.tools.files_read import read_file
@@ -10,4 +11,4 @@ from nanobee.tools.registry import ToolRegistry
 
 def create_builtin_registry() -> ToolRegistry:
     """A registry of its own with the built-in tools, for further tools to be added to."""
-    return ToolRegistry((read_file, write_file, edit_file, list_dir, message))
+    return ToolRegistry((read_file, write_file, edit_file, list_dir, message, ask_user))

@@ -30,6 +30,15 @@ class ToolContext:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """What a tool wants to know from the person it works for."""
+
+    text: str
+    choices: tuple[str, ...] = ()
+    """What may be answered; empty for any text."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolOutput:
     """What a tool gives back: text for the model, and effects that are committed with it.
 
@@ -39,6 +48,8 @@ class ToolOutput:
 
     content: str
     sends: tuple[OutboundMessage, ...] = ()
+    question: Question | None = None
+    """Puts the turn to sleep until a person has answered: the answer becomes the call's result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,7 @@ class ToolOutcome:
 
     result: ToolResult
     sends: tuple[OutboundMessage, ...] = ()
+    question: Question | None = None
 
 
 @dataclass(frozen=True, slots=True)

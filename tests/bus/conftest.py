@@ -55,11 +55,16 @@ def open_state(tmp_path: Path) -> OpenBus:
     async def open_it() -> AsyncIterator[Opened]:
         files = SessionFiles(tmp_path)
         heard = Heard()
-        async with open_bus(tmp_path, files) as bus:
+        async with open_bus(tmp_path, files, crash_notice) as bus:
             await bus.listen(heard)
             yield Opened(bus, heard, files)
 
     return open_it
+
+
+def crash_notice(row: InboxRow) -> NewSend:
+    """What a message's sender is told after three crashes."""
+    return new_send("it crashed three times", "crashed", Address.from_session_key(row.session_key).chat_id)
 
 
 def new_row(text: str, chat: str = "1", event: str | None = None) -> NewRow:

@@ -225,7 +225,7 @@ async def test_journal_rows_go_once_their_lines_are_in_the_synced_file(open_stat
     async with open_state() as opened:
         await opened.bus.append("test:1", [NewLine(LineKind.RESET), message_line("user", "hé\ud800")])
         assert [line.seq for line in await opened.bus.journal("test:1")] == [1, 2]
-        await opened.bus.sync()
+        await opened.bus.syncer.sync()
         assert await opened.bus.journal("test:1") == ()
         newest = next(opened.files.read_backwards("test:1"))
         assert (newest.seq, newest.data["content"]) == (2, "hé?")
