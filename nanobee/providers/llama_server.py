@@ -70,8 +70,7 @@ def _build_params(xllamacpp: Any, order: dict[str, Any]) -> Any:
     params.n_ctx = order["context_tokens"] * order["slots"]
     params.n_batch = params.n_ubatch = _READ_BATCH_TOKENS
     params.cache_ram_mib = PROMPT_CACHE_MIB
-    params.cpuparams.n_threads = order["write_threads"]
-    params.cpuparams_batch.n_threads = order["read_threads"]
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = order["threads"]
     # Threads that spin while they wait for work take it from whoever has some.
     params.cpuparams.poll = params.cpuparams_batch.poll = 0
     if order["is_tiny"]:

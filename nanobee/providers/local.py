@@ -60,7 +60,7 @@ class LocalSettings(ProviderSettings):
     model_path: str | None = None
     """A GGUF file; None takes the one that `nanobee models get` brings."""
     threads: int | None = Field(default=None, ge=1, le=512)
-    """None takes what the machine has, but one core less for writing, which is left to us."""
+    """None takes all cores but one, and no more than eight."""
     context_tokens: int = Field(default=4_096, ge=512)
     """The window of each of the two calls that are answered side by side."""
 
@@ -150,17 +150,15 @@ class LocalProvider:
                 await process.stdin.send(json.dumps(self._build_order()).encode() + b"\n")
 
     def _build_order(self) -> Mapping[str, object]:
-        cores = count_cores()
-        threads = self._settings.threads
+        # llama.cpp waits for its slowest thread at each token. With one on every core, another busy
+        # process makes it 5 to 50 times slower (measured on two cores); with a core left, it does not.
+        threads = self._settings.threads or max(1, min(count_cores() - 1, _MAX_THREADS))
         return {
             "model_path": str(self._model_file),
             "model_name": self._model_file.stem,
             "context_tokens": self._settings.context_tokens,
             "slots": _SLOTS,
-            # Writing waits for its slowest thread at each token. With a thread on every core, another
-            # busy process makes it 20 times slower; without, it stays near its speed.
-            "write_threads": threads or max(1, min(cores - 1, _MAX_THREADS)),
-            "read_threads": threads or min(cores, _MAX_THREADS),
+            "threads": threads,
             "api_key": self._key,
             "is_tiny": self._is_tiny,
         }

@@ -119,13 +119,12 @@ async def test_it_answers_with_text_as_it_writes_it(model_file: Path) -> None:
 
 async def test_a_second_turn_reads_only_what_is_new(model_file: Path) -> None:
     async with open_provider(model_file) as provider:
-        first = await provider.complete(ask("Say hello."))
+        first = await provider.complete(ask("Say hello.", max_tokens=16))
         second = await provider.complete(ask("Say hello.", first.content, "What is the capital of France?"))
-    assert first.usage.cached_tokens == 0
-    read_first = first.usage.input_tokens
-    read_second = second.usage.input_tokens - second.usage.cached_tokens
-    assert second.usage.input_tokens > read_first
-    # Were the model's own words read again too (they may be cut into other tokens), this would still hold.
+    read_first, read_second = (answer.usage.input_tokens - answer.usage.cached_tokens for answer in (first, second))
+    assert read_first == first.usage.input_tokens
+    # Of the first prompt nothing is read again; the model's own words may be, cut into other tokens.
+    assert second.usage.cached_tokens >= first.usage.input_tokens - 1
     assert read_second < read_first / 2
 
 
@@ -367,11 +366,10 @@ def run_program(*arguments: str, folder: Path | None = None) -> "subprocess.Comp
 def test_no_process_outlives_its_parent_and_none_speaks(way: str, status: int, model_file: Path) -> None:
     result = run_program(str(model_file), way)
     assert result.returncode == status, result.stderr
-    # Who leaves a provider open hears of it from the HTTP library.
-    spoken = "" if way not in ("left open", "failed") else "Unclosed c"
-    assert result.stderr.startswith(spoken)
-    assert bool(result.stderr) == bool(spoken)
     assert "llama" not in result.stderr
+    assert "Traceback" not in result.stderr
+    if way in ("closed", "gone", "killed"):  # who leaves a provider open hears of it from other libraries
+        assert result.stderr == ""
     assert wait_gone(int(result.stdout))
 
 
