@@ -93,20 +93,22 @@ class Prompt:
         if self._app.is_running and not self._app.is_done:
             self._app.exit()
 
+    def draw(self, finished: str, moving: str, rows: int) -> None:
+        """Print finished lines where they stay, and show what moves, in so many rows, in place of the last of it."""
+        self._moving = ANSI(moving)
+        self._moving_rows = rows
+        if finished:
+            self.print_above(finished)
+        self._app.invalidate()
+
     def print_above(self, text: str) -> None:
-        """Print finished lines, escape sequences and all, where they stay."""
+        """Print finished lines, escape sequences and all."""
         if self._app.is_running:
             self._app.renderer.erase()
         # Not through prompt-toolkit's run_in_terminal: that gives the keyboard back to the tty for
         # the moment, which then echoes what is being typed.
         self._output.write_raw(text.replace("\n", "\r\n"))
         self._output.flush()
-        self._app.invalidate()
-
-    def draw(self, moving: str, rows: int) -> None:
-        """Show these lines above the input line, in place of the last ones."""
-        self._moving = ANSI(moving)
-        self._moving_rows = rows
         self._app.invalidate()
 
     def put_back(self, text: str) -> None:

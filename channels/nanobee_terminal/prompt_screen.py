@@ -47,6 +47,8 @@ class PromptScreen:
         self._status = Status(settings.language)
         self._growth: Growth | None = None
         self._ended_turn: str | None = None
+        self._finished: list[Line] = []
+        """To be printed with the next frame."""
         self._queued: dict[str, str] = {}
         """Typed while a turn ran: not yet part of the chat above."""
         self._unsent, self._to_send = anyio.create_memory_object_stream[tuple[str, str]](MAX_UNSENT + 1)
@@ -64,6 +66,7 @@ class PromptScreen:
                 await self._prompt.run()
                 tasks.cancel_scope.cancel()
         self._take_leave()
+        self._draw()
 
     async def show(self, part: OutboundPart) -> None:
         is_stop = part.reply_to is not None and self._exchange.text_of(part.reply_to) == STOP
@@ -77,21 +80,24 @@ class PromptScreen:
         if part.kind is PartKind.NOTICE:
             if self._is_growing(part):
                 self._end_growth()
-            self._print([[], *self._paper.draw_plain(text, "dim")])
+            self._finished += [[], *self._paper.draw_plain(text, "dim")]
         else:
             if not is_asked:
                 self._note(phrases.UNASKED, time=f"{datetime.now():%H:%M}")
             self._print_markdown(self._complete(part, text))
         self._go_on()
+        self._draw()  # at once: when this returns, the part counts as sent
 
     async def grow(self, part: LivePart, text: str) -> None:
         if part.turn == self._ended_turn:
             return
         if self._growth is None or self._growth.turn != part.turn:
             self._end_growth()
-            self._move_up_through(part.reply_to)
             self._growth = Growth(part.turn)
             self._status.begin()
+        if part.reply_to in self._queued:  # its turn begins, or a running turn takes it in
+            self._print_markdown(self._growth.take_rest())
+            self._move_up_through(part.reply_to)
         self._growth.grow(part.part, clean_text(text), part.activity)
         self._changed.set()
 
@@ -103,6 +109,7 @@ class PromptScreen:
             return True
         if self._unsent.statistics().current_buffer_used >= MAX_UNSENT:
             self._note(phrases.BUSY_INPUT)
+            self._draw()
             return False
         must_wait = self._is_working and lane_of(text) is not Lane.CONTROL
         source_id = self._exchange.begin(text)
@@ -112,6 +119,7 @@ class PromptScreen:
             self._print_typed(text)
         self._unsent.send_nowait((source_id, text))
         self._status.begin()
+        self._draw()
         self._changed.set()
         return True
 
@@ -147,18 +155,15 @@ class PromptScreen:
 
     # Printing for good
 
-    def _print(self, lines: Sequence[Line]) -> None:
-        self._prompt.print_above(self._paper.encode(lines))
-
     def _print_markdown(self, pieces: Iterable[str]) -> None:
         for piece in pieces:
-            self._print(self._paper.draw(piece, self._prompt.size.columns))
+            self._finished += self._paper.draw(piece, self._prompt.size.columns)
 
     def _print_typed(self, text: str) -> None:
-        self._print([[], *self._paper.draw_plain(_with_mark(text), "bold")])
+        self._finished += [[], *self._paper.draw_plain(_with_mark(text), "bold")]
 
     def _note(self, phrase: Phrase, **values: object) -> None:
-        self._print([[], *self._paper.draw_plain(phrase.say(self._settings.language, **values), "dim")])
+        self._finished += [[], *self._paper.draw_plain(phrase.say(self._settings.language, **values), "dim")]
 
     def _move_up_through(self, source_id: str | None) -> None:
         """Make queued messages part of the chat, up to this one: its turn begins."""
@@ -212,21 +217,24 @@ class PromptScreen:
 
     async def _draw_changes(self) -> None:
         while True:
-            if not self._is_working:
-                await self._changed.wait()
             self._changed = anyio.Event()
             self._draw()
             await anyio.sleep(FRAME_SECONDS)
+            if not self._is_working:
+                await self._changed.wait()
 
     def _draw(self) -> None:
-        lines: list[Line] = []
+        """One frame: what is finished goes up for good, what moves is drawn below it."""
         columns, rows = self._prompt.size.columns, self._prompt.moving_rows
+        growing: list[Line] = []
         if self._growth is not None:
             self._print_markdown(self._growth.take_finished())
-            lines += self._paper.draw(open_tail(self._growth.open_text, rows), columns)
+            growing = self._paper.draw(open_tail(self._growth.open_text, rows), columns)
         below = self._draw_below()
-        lines = [*lines[-max(0, rows - len(below)) :], *below] if rows > len(below) else below[-rows:]
-        self._prompt.draw(self._paper.encode(lines).rstrip("\n"), len(lines))
+        room = rows - len(below)
+        moving = [*growing[-room:], *below] if room > 0 else below[-rows:]
+        finished, self._finished = self._finished, []
+        self._prompt.draw(self._paper.encode(finished), self._paper.encode(moving).rstrip("\n"), len(moving))
 
     def _draw_below(self) -> list[Line]:
         if not self._is_working:

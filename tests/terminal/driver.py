@@ -84,7 +84,8 @@ class ScriptedInbox:
 
     async def stream(self, arrival: Arrival, text: str, activity: str | None = None, part: int = 0) -> None:
         address = Address("terminal", "main")
-        await self.channel.stream(LivePart(address, arrival.event_key, part, arrival.source_id, activity), text)
+        live = LivePart(address, arrival.event_key, part, reply_to=arrival.source_id, activity=activity)
+        await self.channel.stream(live, text)
 
 
 def _text_of(arrival: Arrival) -> str:

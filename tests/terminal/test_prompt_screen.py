@@ -199,7 +199,7 @@ def test_a_command_is_answered_beside_a_running_turn(chat: Window) -> None:
     chat.wait_for("Half an answer")
     say(chat, "/status")
     chat.wait_for("All is well.")
-    assert "read_file notes.md" in chat.visible
+    chat.wait_until(lambda: "read_file notes.md" in chat.visible)
 
 
 def test_escape_sequences_of_a_model_never_reach_the_terminal(chat: Window) -> None:
