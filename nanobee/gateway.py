@@ -71,9 +71,9 @@ class Switchboard:
         """To the dispatcher."""
         self.dispatcher.control_ready()
 
-    def row_arriving(self, row: InboxRow) -> None:
+    def row_arriving(self) -> None:
         """To the resolver."""
-        self.resolver.row_arriving(row)
+        self.resolver.row_arriving()
 
     def outbox_ready(self, address: Address) -> None:
         """To the delivery."""
@@ -140,6 +140,7 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
                     yield gateway
                 finally:
                     await gateway.wind_down(0)
+                    delivery.stop()
                     tasks.cancel_scope.cancel()
             for channel in channels.values():
                 await _close(channel)
@@ -161,9 +162,8 @@ async def _run_turns(
     try:
         async with anyio.create_task_group() as tasks:
             dispatcher.start(tasks)
-            resolver.start(bus, tasks)
             task_status.started(Turns(tasks.cancel_scope, ended))
-            await anyio.sleep_forever()
+            await resolver.run(bus)
     finally:
         ended.set()
 

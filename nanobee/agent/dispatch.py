@@ -1,6 +1,7 @@
 """Dispatcher: sessions side by side, one turn a session at a time, control rows at once."""
 
 import logging
+from collections import deque
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 MAX_TURNS = 64
 """Turns at once; what is scarce is limited elsewhere, by model calls a provider."""
+MAX_SESSIONS = 512
+"""Sessions worked on at once: those that have no slot for their turn have claimed it, or run a command."""
 BUS_PAUSE_SECONDS = 1.0
 """How long a session waits when the bus cannot be written."""
 HAND_BACK_SECONDS = 5.0
@@ -35,6 +38,8 @@ class Dispatcher:
         self._commands.register(Command(STOP, phrases.HELP_STOP, self._never))
         self._slots = anyio.Semaphore(MAX_TURNS)
         self._sessions: dict[str, bool] = {}
+        self._backlog: deque[str] = deque()
+        self._workers = 0
         self._running: dict[str, tuple[str, anyio.CancelScope]] = {}
         self._tasks: TaskGroup | None = None
         self._is_draining = False
@@ -64,7 +69,20 @@ class Dispatcher:
                 self._tasks.start_soon(self._interrupt, session_key, name="interrupt")
         else:
             self._sessions[session_key] = False
-            self._tasks.start_soon(self._work, session_key, name="session")
+            if self._workers < MAX_SESSIONS:
+                self._workers += 1
+                self._tasks.start_soon(self._serve, session_key, name="session")
+            else:
+                self._backlog.append(session_key)
+
+    async def _serve(self, session_key: str) -> None:
+        """Work on one session, then on those that wait for a worker."""
+        try:
+            await self._work(session_key)
+            while self._backlog:
+                await self._work(self._backlog.popleft())
+        finally:
+            self._workers -= 1
 
     async def _work(self, session_key: str) -> None:
         """Run a session's turns until nothing of it is ready."""

@@ -221,7 +221,7 @@ class Listener(Protocol):
         """A control row waits."""
         ...
 
-    def row_arriving(self, row: InboxRow) -> None:
+    def row_arriving(self) -> None:
         """A row waits for its channel's resolver."""
         ...
 
@@ -239,6 +239,10 @@ class Bus(Protocol):
 
     async def resolve(self, row: InboxRow, message: InboundMessage) -> None:
         """Complete an arriving row: it is ready."""
+        ...
+
+    async def arriving(self, limit: int) -> list[InboxRow]:
+        """The oldest rows that wait for their channel's resolver."""
         ...
 
     async def claim(self, session_key: str, *, collects: bool = False) -> Claim | None:

@@ -4,15 +4,16 @@ A task lives while its address has something to send or to show. A chat or platf
 delays only itself.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import anyio
 from anyio.abc import TaskGroup
 
-from nanobee.bus.bus import Bus, Outgoing
+from nanobee.bus.bus import Bus
 from nanobee.bus.live import LiveSlots
 from nanobee.channel import AnyChannel
 from nanobee.errors import BusError, ChannelError, NotSentError, RefusedError, UnknownOutcomeError
@@ -21,7 +22,7 @@ from nanobee.messages import Address, LivePart, OutboundPart
 logger = logging.getLogger(__name__)
 
 MAX_CHATS_AT_ONCE = 64
-"""Deliveries under way on one channel."""
+"""Chats of one channel that are worked on at once; the others wait for a place."""
 FIRST_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 300.0
 MAX_ATTEMPTS = 100
@@ -30,19 +31,25 @@ BUS_PAUSE_SECONDS = 1.0
 """How long a delivery waits when the bus cannot be written."""
 
 
+@dataclass(slots=True)
+class _Chats:
+    """One channel's chats that are being worked on, and those that wait for a place."""
+
+    working: set[Address] = field(default_factory=set)
+    backlog: dict[Address, None] = field(default_factory=dict)
+
+
 class Delivery:
     """Sends what the outbox holds and shows what the live slots hold."""
 
     def __init__(self, channels: Mapping[str, AnyChannel]) -> None:
         streaming = frozenset(name for name, channel in channels.items() if channel.can_stream)
-        self.live = LiveSlots(streaming, self._wake_task)
+        self.live = LiveSlots(streaming, self._schedule)
         self._channels = channels
+        self._chats = {name: _Chats() for name in channels}
         self._due: set[Address] = set()
         self._streams: dict[Address, tuple[str, tuple[str, ...]]] = {}
-        self._busy: set[Address] = set()
         self._idle = anyio.Event()
-        self._limits = {name: anyio.CapacityLimiter(MAX_CHATS_AT_ONCE) for name in channels}
-        self._wakers: dict[Address, anyio.Event] = {}
         self._bus: Bus | None = None
         self._tasks: TaskGroup | None = None
 
@@ -50,58 +57,59 @@ class Delivery:
         """Deliver from now on; every task belongs to `tasks`."""
         self._bus, self._tasks = bus, tasks
 
+    def stop(self) -> None:
+        """Begin nothing more; called before the tasks are cancelled."""
+        self._tasks = None
+
     def wake(self, address: Address) -> None:
         """The outbox may hold something for `address`."""
-        self._due.add(address)
-        self._wake_task(address)
-
-    def _wake_task(self, address: Address) -> None:
-        waker = self._wakers.get(address)
-        if waker is not None:
-            waker.set()
-        elif self._bus is not None and self._tasks is not None:
-            self._wakers[address] = anyio.Event()
-            self._wakers[address].set()
-            self._tasks.start_soon(self._deliver_to, self._bus, address, name=f"deliver to {address.channel}")
-
-    async def _deliver_to(self, bus: Bus, address: Address) -> None:
-        channel = self._channels.get(address.channel)
-        if channel is None:
+        if address.channel not in self._channels:
             logger.info("a message for %s waits: no channel of that name is configured", address.session_key)
-            del self._wakers[address]
-            self._due.discard(address)
             return
-        try:
-            while self._wakers[address].is_set():
-                self._wakers[address] = anyio.Event()
-                async with self._limits[address.channel]:
-                    self._busy.add(address)
-                    outgoing = await self._work(bus, channel, address)
-                    self._busy.discard(address)
-                self._tell_if_idle()
-                if outgoing.next_at is not None:
-                    pause = (outgoing.next_at - datetime.now(UTC)).total_seconds()
-                    with anyio.move_on_after(max(0.0, pause)):
-                        await self._wakers[address].wait()
-                    self.wake(address)
-        finally:
-            self._busy.discard(address)
-            del self._wakers[address]
+        self._due.add(address)
+        self._schedule(address)
 
-    def _tell_if_idle(self) -> None:
-        if not self._busy and not self._due:
+    def _schedule(self, address: Address) -> None:
+        """Have the chat worked on: at once, or when one of its channel's places is free."""
+        chats = self._chats[address.channel]
+        if self._bus is None or self._tasks is None or address in chats.working:
+            return
+        if len(chats.working) >= MAX_CHATS_AT_ONCE:
+            chats.backlog[address] = None
+            return
+        chats.working.add(address)
+        self._tasks.start_soon(self._serve, self._bus, chats, address, name=f"deliver on {address.channel}")
+
+    async def _serve(self, bus: Bus, chats: _Chats, first: Address) -> None:
+        """Work on one chat, then on those that wait for the place."""
+        address: Address | None = first
+        channel = self._channels[first.channel]
+        while address is not None:
+            try:
+                while address in self._due or self.live.has(address):
+                    await self._work(bus, channel, address)
+            finally:
+                chats.working.discard(address)
+            address = next(iter(chats.backlog), None)
+            if address is not None:
+                del chats.backlog[address]
+                chats.working.add(address)
+        if self._is_idle:
             self._idle.set()
+
+    @property
+    def _is_idle(self) -> bool:
+        return not self._due and not any(chats.working for chats in self._chats.values())
 
     async def drain(self, seconds: float) -> None:
         """Wait until nothing is being sent and nothing is due, `seconds` at most; postponed parts do not count."""
         with anyio.move_on_after(seconds, shield=True):
-            while self._busy or self._due:
+            while not self._is_idle:
                 self._idle = anyio.Event()
                 await self._idle.wait()
 
-    async def _work(self, bus: Bus, channel: AnyChannel, address: Address) -> Outgoing:
-        """Send everything that can be sent, show the newest live text; return what stopped it."""
-        outgoing = Outgoing(None)
+    async def _work(self, bus: Bus, channel: AnyChannel, address: Address) -> None:
+        """Send everything that can be sent, then show the newest live text."""
         while address in self._due:
             self._due.discard(address)
             try:
@@ -110,12 +118,18 @@ class Delivery:
                     self._due.add(address)
                     self.live.close(address)
                     await self._send(bus, channel, outgoing.part, outgoing.may_have_arrived)
+                elif outgoing.next_at is not None:
+                    self._wake_at(address, outgoing.next_at)
             except BusError as error:
                 logger.error("%s: %s", address.session_key, error)
                 self._due.add(address)
                 await anyio.sleep(BUS_PAUSE_SECONDS)
         await self._show(bus, channel, address)
-        return outgoing
+
+    def _wake_at(self, address: Address, at: datetime) -> None:
+        """Come back to a postponed part, without holding a place until then."""
+        pause = max(0.0, (at - datetime.now(UTC)).total_seconds())
+        asyncio.get_running_loop().call_later(pause, self.wake, address)
 
     async def _send(self, bus: Bus, channel: AnyChannel, part: OutboundPart, may_double: bool) -> None:
         where = part.address.session_key

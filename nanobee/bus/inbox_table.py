@@ -66,10 +66,10 @@ def resolve(tx: Transaction, row_id: int, message: InboundMessage, now: float) -
     )
 
 
-def arriving(tx: Transaction) -> list[InboxRow]:
+def arriving(tx: Transaction, limit: int) -> list[InboxRow]:
     """The rows that wait for a resolver, oldest first."""
     tx.changed = False
-    found = tx.db.execute(f"select {INBOX_COLUMNS} from inbox where state = 'arriving' order by id")
+    found = tx.db.execute(f"select {INBOX_COLUMNS} from inbox where state = 'arriving' order by id limit ?", (limit,))
     return [inbox_row(row) for row in found]
 
 
@@ -180,13 +180,13 @@ def recover(tx: Transaction, make_notice: MakeRowNotice, now: float) -> list[Add
 
 
 def waiting_rows(tx: Transaction) -> list[InboxRow]:
-    """The rows that somebody must be told of after a start: every arriving one, and of each
-    session's ready ones and of the ready control rows the first.
+    """The rows that somebody must be told of after a start: the first of each session's ready ones,
+    of its ready control rows, and of its arriving ones.
     """
     tx.changed = False
     found = tx.db.execute(
-        f"select {INBOX_COLUMNS} from inbox where state = 'arriving' or id in"
-        " (select min(id) from inbox where state = 'ready' group by session, lane > 0) order by id"
+        f"select {INBOX_COLUMNS} from inbox where id in (select min(id) from inbox"
+        " where state in ('arriving', 'ready') group by session, state, lane > 0) order by id"
     )
     return [inbox_row(row) for row in found]
 

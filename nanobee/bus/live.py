@@ -35,6 +35,10 @@ class LiveSlots:
         self._slots[part.address] = LiveText(part, fragments)
         self._wake(part.address)
 
+    def has(self, address: Address) -> bool:
+        """Whether something is to be shown."""
+        return address in self._slots
+
     def take(self, address: Address) -> LiveText | None:
         """The newest state, once."""
         return self._slots.pop(address, None)

@@ -1,11 +1,10 @@
 """Resolver: completes stored events through their channels, beside everything else."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import anyio
-from anyio.abc import TaskGroup
 
 from nanobee.bus.bus import Bus, InboxRow
 from nanobee.channel import AnyChannel
@@ -16,6 +15,8 @@ logger = logging.getLogger(__name__)
 
 PAUSES_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Waits between the tries; after the last one the message goes on with what is known of it."""
+BUS_PAUSE_SECONDS = 1.0
+"""How long a row waits when the bus cannot be written."""
 MAX_AT_ONCE = 16
 """Messages being completed at once, over all channels."""
 UNREADABLE = "[a message that could not be read from its platform]"
@@ -26,30 +27,43 @@ class Resolver:
 
     def __init__(self, channels: Mapping[str, AnyChannel]) -> None:
         self._channels = channels
-        self._limit = anyio.CapacityLimiter(MAX_AT_ONCE)
         self._under_way: set[int] = set()
-        self._bus: Bus | None = None
-        self._tasks: TaskGroup | None = None
+        self._may_have_more = anyio.Event()
 
-    def start(self, bus: Bus, tasks: TaskGroup) -> None:
-        """Resolve from now on; every task belongs to `tasks`."""
-        self._bus, self._tasks = bus, tasks
+    def row_arriving(self) -> None:
+        """A row waits to be completed."""
+        self._may_have_more.set()
 
-    def row_arriving(self, row: InboxRow) -> None:
-        """Complete the row, once."""
-        if self._bus is not None and self._tasks is not None and row.id not in self._under_way:
-            self._under_way.add(row.id)
-            self._tasks.start_soon(self._resolve, self._bus, row, name="resolve")
+    async def run(self, bus: Bus) -> None:
+        """Complete what arrives, a bounded number of rows at once, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            while True:
+                await self._may_have_more.wait()
+                self._may_have_more = anyio.Event()
+                for row in await self._next(bus):
+                    self._under_way.add(row.id)
+                    tasks.start_soon(self._resolve, bus, row, name="resolve")
+
+    async def _next(self, bus: Bus) -> Sequence[InboxRow]:
+        free = MAX_AT_ONCE - len(self._under_way)
+        if free <= 0:
+            return ()
+        try:
+            rows = await bus.arriving(MAX_AT_ONCE)
+        except BusError as error:
+            logger.error("arriving messages wait: %s", error)
+            return ()
+        return [row for row in rows if row.id not in self._under_way][:free]
 
     async def _resolve(self, bus: Bus, row: InboxRow) -> None:
         try:
-            async with self._limit:
-                message = await self._complete(row)
-            await bus.resolve(row, message)
+            await bus.resolve(row, await self._complete(row))
         except BusError as error:
-            logger.error("%s: row %d stays arriving until the next start: %s", row.session_key, row.id, error)
+            logger.error("%s: row %d waits: %s", row.session_key, row.id, error)
+            await anyio.sleep(BUS_PAUSE_SECONDS)
         finally:
             self._under_way.discard(row.id)
+            self._may_have_more.set()
 
     async def _complete(self, row: InboxRow) -> InboundMessage:
         address = Address.from_session_key(row.session_key)

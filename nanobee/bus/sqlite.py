@@ -75,7 +75,7 @@ class SqliteBus:
 
     def _announce(self, tx: Transaction, row: InboxRow) -> None:
         if row.state is InboxState.ARRIVING:
-            tx.after_commit.append(lambda: self._listener.row_arriving(row))
+            tx.after_commit.append(lambda: self._listener.row_arriving())
         elif row.lane is Lane.CONTROL:
             tx.after_commit.append(lambda: self._listener.control_ready())
         else:
@@ -90,6 +90,10 @@ class SqliteBus:
             checkpoint("resolve.stored")
 
         await self._writer.submit(operation, is_waited_for=False)
+
+    async def arriving(self, limit: int) -> list[InboxRow]:
+        """The oldest rows that wait for their channel's resolver."""
+        return await self._writer.submit(lambda tx: inbox_table.arriving(tx, limit), is_waited_for=False)
 
     async def claim(self, session_key: str, *, collects: bool = False) -> Claim | None:
         """Take the next turn of a session."""
@@ -244,9 +248,7 @@ class SqliteBus:
         def operation(tx: Transaction) -> int:
             count = inbox_table.resume(tx, session_key, time.time())
             tx.after_commit.append(lambda: self._listener.session_ready(session_key))
-            for row in inbox_table.arriving(tx):
-                if row.session_key == session_key:
-                    self._announce(tx, row)
+            tx.after_commit.append(lambda: self._listener.row_arriving())
             tx.changed = count > 0
             return count
 
@@ -368,7 +370,7 @@ class _Nobody:
 
     def control_ready(self) -> None: ...
 
-    def row_arriving(self, row: InboxRow) -> None: ...
+    def row_arriving(self) -> None: ...
 
     def outbox_ready(self, address: Address) -> None: ...
 

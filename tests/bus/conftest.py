@@ -21,7 +21,7 @@ class Heard:
 
     sessions: list[str] = field(default_factory=list)
     controls: int = 0
-    arriving: list[InboxRow] = field(default_factory=list)
+    arriving: int = 0
     addresses: list[Address] = field(default_factory=list)
 
     def session_ready(self, session_key: str) -> None:
@@ -30,8 +30,8 @@ class Heard:
     def control_ready(self) -> None:
         self.controls += 1
 
-    def row_arriving(self, row: InboxRow) -> None:
-        self.arriving.append(row)
+    def row_arriving(self) -> None:
+        self.arriving += 1
 
     def outbox_ready(self, address: Address) -> None:
         self.addresses.append(address)
