@@ -19,18 +19,22 @@ _READ_BATCH_TOKENS = 512
 
 def main() -> None:
     """Serve until the input ends."""
+    try:
+        _serve()
+    finally:
+        # Without the library's own tear-down, which can wait for its threads for ever.
+        os._exit(0)
+
+
+def _serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    order = json.loads(sys.stdin.readline() or "null")
+    order = json.loads(sys.stdin.readline())
     answers = _take_stdout()
-    if order is None:
-        return
     answer, server = _open_server(order)
     answers.write(json.dumps(answer) + "\n")
     answers.flush()
     if server is not None:
         sys.stdin.read()
-    # Without the library's own tear-down, which waits for its threads: there is nothing to save.
-    os._exit(0)
 
 
 def _take_stdout() -> TextIO:

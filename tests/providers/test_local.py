@@ -407,6 +407,38 @@ def test_a_folder_with_a_file_of_the_same_name_does_not_stand_in_for_the_package
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.parametrize("order", ["", "{", "null", '{"is_tiny": true}'])
+def test_the_process_ends_quietly_without_an_order(order: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-P", "-m", "nanobee.providers.llama_server"],
+        input=order,
+        capture_output=True,
+        text=True,
+        timeout=ANSWER_SECONDS,
+        check=False,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_the_process_ends_when_nobody_takes_its_answer(model_file: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "nanobee.providers.llama_server"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.close()  # as if the parent had died while the model loads
+    process.stdout = None
+    order = {"model_path": str(model_file), "model_name": "m", "context_tokens": 512, "slots": 1, "threads": 1}
+    try:
+        _, spoken = process.communicate(json.dumps({**order, "api_key": "k", "is_tiny": True}) + "\n", EXIT_SECONDS)
+    finally:
+        process.kill()
+    assert spoken == ""
+
+
 # Parts without a process
 
 SCHEMAS: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {
