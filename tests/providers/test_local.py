@@ -367,8 +367,7 @@ def test_no_process_outlives_its_parent_and_none_speaks(way: str, status: int, m
     result = run_program(str(model_file), way)
     assert result.returncode == status, result.stderr
     assert "llama" not in result.stderr
-    assert "Traceback" not in result.stderr
-    if way in ("closed", "gone", "killed"):  # who leaves a provider open hears of it from other libraries
+    if way in ("closed", "gone", "killed"):  # who leaves a provider open hears of it from asyncio and aiohttp
         assert result.stderr == ""
     assert wait_gone(int(result.stdout))
 
