@@ -80,6 +80,8 @@ class Receipt(StrEnum):
     """It was stored before."""
     REFUSED = "refused"
     """The sender may not talk: nothing was stored, and nothing must be answered."""
+    FULL = "full"
+    """Too many messages wait: it was not stored, and its chat is told so."""
 
 
 class Inbox(Protocol):

@@ -6,7 +6,6 @@ import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from textwrap import shorten
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -14,8 +13,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from nanobee.agent.agent import Agent, Surroundings
 from nanobee.agent.commands import create_commands
 from nanobee.agent.dispatch import Dispatcher
-from nanobee.agent.phrases import CRASHED
-from nanobee.bus.bus import InboxRow, MakeRowNotice, NewSend, message_of
+from nanobee.agent.notices import ChatNotices
 from nanobee.bus.delivery import Delivery
 from nanobee.bus.holder import hold
 from nanobee.bus.inbox import ChannelInbox
@@ -25,9 +23,8 @@ from nanobee.channel import AnyChannel
 from nanobee.clock import load_clock
 from nanobee.config import Settings
 from nanobee.config_source import validate_section
-from nanobee.errors import ChannelAuthError, ChannelError, ConfigError, PluginError
-from nanobee.messages import Address, OutboundMessage, PartKind
-from nanobee.phrases import Language
+from nanobee.errors import ChannelAuthError, ChannelError, ConfigError, ConfigProblem, PluginError
+from nanobee.messages import Address
 from nanobee.plugins import load_channel
 from nanobee.providers.discover import choose_model
 from nanobee.providers.model import Model
@@ -44,8 +41,6 @@ TURN_SECONDS = 12.0
 """How long a stop waits for the turns that run."""
 SEND_SECONDS = 5.0
 """How long a stop waits for the sends that are under way or ready."""
-MAX_QUOTED_CHARS = 60
-"""Of a message that a notice names."""
 CLOSE_SECONDS = 5.0
 """How long a stop waits for the model's connections to close."""
 FIRST_PAUSE_SECONDS = 1.0
@@ -124,11 +119,13 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
         StateError: the state folder cannot be used.
     """
     with hold(settings.state):
-        init_workspace(settings.workspace)
+        if not settings.workspace.exists():
+            init_workspace(settings.workspace)
         files = SessionFiles(settings.state)
-        async with open_bus(settings.state, files, _crash_notice(settings.language, channels)) as bus:
+        split = _splitter(channels)
+        async with open_bus(settings.state, files, ChatNotices(settings.language, split)) as bus:
             delivery, resolver = Delivery(channels), Resolver(channels)
-            around = Surroundings(bus, SessionStore(files, bus), delivery.live, _splitter(channels))
+            around = Surroundings(bus, SessionStore(files, bus), delivery.live, split)
             agent = _create_agent(settings, around, model)
             dispatcher = Dispatcher(agent, create_commands(settings.language))
             async with anyio.create_task_group() as tasks:
@@ -166,18 +163,6 @@ async def _run_turns(
             await resolver.run(bus)
     finally:
         ended.set()
-
-
-def _crash_notice(language: Language, channels: Mapping[str, AnyChannel]) -> MakeRowNotice:
-    split = _splitter(channels)
-
-    def make(row: InboxRow) -> NewSend:
-        message = message_of(row)
-        text = CRASHED.say(language, text=shorten(message.text, MAX_QUOTED_CHARS, placeholder="…"))
-        outbound = OutboundMessage(message.address, text, message.source_id)
-        return NewSend(outbound, PartKind.NOTICE, "crashed", tuple(split(message.address, text)))
-
-    return make
 
 
 def _create_agent(settings: Settings, around: Surroundings, model: Model) -> Agent:
@@ -239,13 +224,18 @@ def create_channels(settings: Settings) -> dict[str, AnyChannel]:
         ConfigError: a section is wrong, or names a kind that is not installed.
     """
     channels: dict[str, AnyChannel] = {}
+    problems: list[ConfigProblem] = []
     for name, section in settings.channels.items():
         try:
-            channel_type = load_channel(section.kind)
+            channel_type = load_channel(section.kind, settings.language)
             own = validate_section(channel_type.settings_type, section, f"channels.{name}")
             channels[name] = channel_type(name, own)
+        except ConfigError as error:
+            problems += error.problems
         except PluginError as error:
-            raise ConfigError([section.origin.problem(("kind",), str(error))]) from error
+            problems.append(section.origin.problem(("kind",), str(error)))
+    if problems:
+        raise ConfigError(problems)
     return channels
 
 

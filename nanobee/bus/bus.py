@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from nanobee.bus.lines import Line, NewLine
-from nanobee.channel import Arrival, Lane
+from nanobee.channel import Arrival, Lane, Receipt
 from nanobee.chat import ToolCall
 from nanobee.messages import Address, InboundMessage, JsonObject, OutboundMessage, OutboundPart, PartKind
 
@@ -197,8 +197,22 @@ class Outgoing:
 
 MakeNotice = Callable[[Stopped], NewSend]
 """Words the answer to `/stop` from what it ended."""
-MakeRowNotice = Callable[[InboxRow], NewSend]
-"""Words what a row's sender is told of it: that it was put aside, that it was not accepted."""
+
+
+class Notices(Protocol):
+    """Words what the sender of a message is told that could not be treated as usual."""
+
+    def crashed(self, row: InboxRow) -> NewSend:
+        """It ended the process again and again, and is put aside."""
+        ...
+
+    def busy(self, row: InboxRow, waiting: int) -> NewSend:
+        """It is kept, and so many wait before it."""
+        ...
+
+    def not_accepted(self, row: InboxRow) -> NewSend:
+        """Too many wait: it was not stored."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +247,8 @@ class Listener(Protocol):
 class Bus(Protocol):
     """What the agent, the inbox and the delivery ask of the durable bus."""
 
-    async def receive(self, rows: Sequence[NewRow]) -> list[bool]:
-        """Store the arrivals; True for each that is new. Returns after the commit."""
+    async def receive(self, rows: Sequence[NewRow]) -> list[Receipt]:
+        """Store the arrivals that are new and find room. Returns after the commit."""
         ...
 
     async def resolve(self, row: InboxRow, message: InboundMessage) -> None:

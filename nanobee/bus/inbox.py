@@ -28,12 +28,14 @@ class ChannelInbox:
                 logger.info("channel %s: ignored a message of somebody who is not in allow_from", self._channel.name)
                 continue
             if not arrival.session_key.startswith(f"{self._channel.name}:"):
-                raise ValueError(f"channel {self._channel.name} handed in a message for {arrival.session_key}")
+                # The channel's fault, which the next delivery of the same event would only repeat.
+                logger.error("channel %s handed in a message for %s", self._channel.name, arrival.session_key)
+                continue
             admitted.append((place, NewRow(arrival, self._dedupe(arrival))))
         if admitted:
             stored = await self._bus.receive([row for _, row in admitted])
-            for (place, _), is_new in zip(admitted, stored, strict=True):
-                receipts[place] = Receipt.STORED if is_new else Receipt.DUPLICATE
+            for (place, _), receipt in zip(admitted, stored, strict=True):
+                receipts[place] = receipt
         return receipts
 
     def _dedupe(self, arrival: Arrival) -> str:

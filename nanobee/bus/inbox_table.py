@@ -1,15 +1,17 @@
 """Inbox table: receive, resolve, finish and stop, each as one operation of the writer."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from nanobee.bus import suspension_table
-from nanobee.bus.bus import InboxRow, InboxState, MakeNotice, MakeRowNotice, NewRow, Stopped, TurnRef, Waiting
+from nanobee.bus.bus import InboxRow, InboxState, MakeNotice, NewRow, Notices, Stopped, TurnRef, Waiting
+from nanobee.bus.capacity import Capacity, Verdict
 from nanobee.bus.claiming import next_epoch
 from nanobee.bus.journaling import LastSeq, append_lines, ensure_session, insert_sends
 from nanobee.bus.lines import LineKind, NewLine, TurnState
 from nanobee.bus.rows import INBOX_COLUMNS, inbox_row, message_to_json, one, to_json
 from nanobee.bus.writer import Transaction
-from nanobee.channel import command_of
+from nanobee.channel import Arrival, Lane, Receipt, command_of
 from nanobee.messages import Address, InboundMessage
 
 MAX_CRASHES = 3
@@ -18,16 +20,59 @@ KEEP_DONE_SECONDS = 72 * 3600.0
 """How long an ended row is kept, so that a late repeat of its event is recognized."""
 
 
-def receive(tx: Transaction, rows: Sequence[NewRow], last_seq: LastSeq, now: float) -> list[InboxRow | None]:
-    """Store arrivals in their order; None for each that was stored before."""
-    return [_receive_one(tx, row, last_seq, now) for row in rows]
+@dataclass(frozen=True, slots=True)
+class Door:
+    """What stands between an arrival and its row."""
+
+    capacity: Capacity
+    notices: Notices
+    last_seq: LastSeq
 
 
-def _receive_one(tx: Transaction, row: NewRow, last_seq: LastSeq, now: float) -> InboxRow | None:
-    arrival = row.arrival
-    if one(tx.db, "select 1 from inbox where dedupe = ?", row.dedupe):
-        return None
-    ensure_session(tx, arrival.session_key, last_seq)
+@dataclass(slots=True)
+class Received:
+    """What became of a batch of arrivals."""
+
+    receipts: list[Receipt] = field(default_factory=list)
+    rows: list[InboxRow] = field(default_factory=list)
+    """The new ones."""
+    told: list[Address] = field(default_factory=list)
+    """Chats with a notice."""
+
+
+def receive(tx: Transaction, rows: Sequence[NewRow], door: Door, now: float) -> Received:
+    """Store arrivals in their order, where they are new and there is room."""
+    received = Received()
+    for row in rows:
+        received.receipts.append(_receive_one(tx, row, door, received, now))
+    return received
+
+
+def _receive_one(tx: Transaction, new: NewRow, door: Door, received: Received, now: float) -> Receipt:
+    arrival = new.arrival
+    if one(tx.db, "select 1 from inbox where dedupe = ?", new.dedupe):
+        return Receipt.DUPLICATE
+    ensure_session(tx, arrival.session_key, door.last_seq)
+    verdict, waiting = Verdict.TAKEN, 0
+    if arrival.lane is Lane.USER:
+        verdict, waiting = door.capacity.judge(tx, arrival.session_key)
+    row = _unstored(arrival) if verdict is Verdict.FULL else _insert(tx, new, now)
+    if verdict is not Verdict.TAKEN and door.capacity.may_tell(tx, arrival.session_key, now):
+        is_full = verdict is Verdict.FULL
+        send = door.notices.not_accepted(row) if is_full else door.notices.busy(row, waiting)
+        received.told += insert_sends(tx, f"{send.key}-{new.dedupe}", None, [send], now)
+    if verdict is Verdict.FULL:
+        return Receipt.FULL
+    received.rows.append(row)
+    return Receipt.STORED
+
+
+def _unstored(arrival: Arrival) -> InboxRow:
+    return InboxRow(0, arrival.session_key, arrival.lane, InboxState.DEAD, arrival.raw, arrival.message)
+
+
+def _insert(tx: Transaction, new: NewRow, now: float) -> InboxRow:
+    arrival = new.arrival
     state = InboxState.ARRIVING if arrival.message is None else InboxState.READY
     is_command = arrival.message is not None and command_of(arrival.message.text) is not None
     cursor = tx.db.execute(
@@ -39,7 +84,7 @@ def _receive_one(tx: Transaction, row: NewRow, last_seq: LastSeq, now: float) ->
             arrival.session_key,
             arrival.lane,
             "command" if is_command else "message",
-            row.dedupe,
+            new.dedupe,
             arrival.source_id,
             arrival.group_key,
             to_json(arrival.raw),
@@ -150,7 +195,7 @@ def resume(tx: Transaction, session_key: str, now: float) -> int:
     return cursor.rowcount
 
 
-def recover(tx: Transaction, make_notice: MakeRowNotice, now: float) -> list[Address]:
+def recover(tx: Transaction, notices: Notices, now: float) -> list[Address]:
     """Treat what the last holder left under way as left by the dead, and forget what ended long ago.
 
     A turn that has died `MAX_CRASHES` times without a new line in between is parked, and its chat is told.
@@ -169,7 +214,7 @@ def recover(tx: Transaction, make_notice: MakeRowNotice, now: float) -> list[Add
             " where id = ?",
             (now, row.id),
         )
-        addresses += insert_sends(tx, f"row-{row.id}-{row.attempts}", None, [make_notice(row)], now)
+        addresses += insert_sends(tx, f"row-{row.id}-{row.attempts}", None, [notices.crashed(row)], now)
     tx.db.execute("update inbox set state = 'ready', changed_at = ? where state = 'running'", (now,))
     tx.db.execute("update outbox set state = 'unknown', changed_at = ? where state = 'sending'", (now,))
     old = now - KEEP_DONE_SECONDS

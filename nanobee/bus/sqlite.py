@@ -16,34 +16,37 @@ from nanobee.bus.bus import (
     InboxState,
     Listener,
     MakeNotice,
-    MakeRowNotice,
     NewRow,
     NewSend,
     NewSuspension,
-    Outgoing,
+    Notices,
     Stopped,
     Suspension,
     TurnRef,
     Waiting,
 )
+from nanobee.bus.capacity import DEFAULT_LIMITS, Capacity, Limits
 from nanobee.bus.checkpoints import checkpoint
 from nanobee.bus.journaling import append_lines, check_epoch, ensure_session, insert_sends
 from nanobee.bus.lines import Line, LineKind, NewLine
 from nanobee.bus.projection import Projection
+from nanobee.bus.sqlite_outbox import SqliteOutbox
 from nanobee.bus.syncing import Syncer
 from nanobee.bus.writer import Transaction, Writer
-from nanobee.channel import Lane
+from nanobee.channel import Lane, Receipt
 from nanobee.errors import BusError
-from nanobee.messages import Address, InboundMessage, OutboundPart
+from nanobee.messages import Address, InboundMessage
 
 FILE_NAME = "bus.db"
 
 
-class SqliteBus:
+class SqliteBus(SqliteOutbox):
     """Implements `nanobee.bus.bus.Bus`. Open it with `open_bus`."""
 
-    def __init__(self, writer: Writer, projection: Projection) -> None:
-        self._writer = writer
+    def __init__(self, writer: Writer, projection: Projection, notices: Notices, limits: Limits) -> None:
+        super().__init__(writer)
+        self._notices = notices
+        self._door = inbox_table.Door(Capacity(limits), notices, projection.last_seq)
         self._projection = projection
         self._listener: Listener = _Nobody()
         self.syncer = Syncer(writer, projection)
@@ -55,23 +58,23 @@ class SqliteBus:
         """Refuse arrivals from now on: their platforms keep them for the next start."""
         self._is_receiving = False
 
-    async def receive(self, rows: Sequence[NewRow]) -> list[bool]:
-        """Store the arrivals; True for each that is new."""
+    async def receive(self, rows: Sequence[NewRow]) -> list[Receipt]:
+        """Store the arrivals that are new and find room."""
         if not self._is_receiving:
             raise BusError("The gateway is stopping and accepts nothing more")
 
-        def operation(tx: Transaction) -> list[bool]:
-            stored = inbox_table.receive(tx, rows, self._projection.last_seq, time.time())
-            new = [row for row in stored if row is not None]
-            tx.changed = bool(new)
-            for row in new:
+        def operation(tx: Transaction) -> list[Receipt]:
+            received = inbox_table.receive(tx, rows, self._door, time.time())
+            tx.changed = bool(received.rows or received.told)
+            for row in received.rows:
                 self._announce(tx, row)
+            self._announce_sends(tx, received.told)
             checkpoint("receive.stored")
-            return [row is not None for row in stored]
+            return received.receipts
 
-        is_new = await self._writer.submit(operation)
+        receipts = await self._writer.submit(operation)
         checkpoint("receive.committed")
-        return is_new
+        return receipts
 
     def _announce(self, tx: Transaction, row: InboxRow) -> None:
         if row.state is InboxState.ARRIVING:
@@ -305,47 +308,13 @@ class SqliteBus:
     def _outbox_call(self, address: Address) -> Callable[[], None]:
         return lambda: self._listener.outbox_ready(address)
 
-    async def outgoing(self, address: Address) -> Outgoing:
-        """Mark the address's next part as sending and return it."""
-        outgoing = await self._writer.submit(lambda tx: outbox_table.outgoing(tx, address, time.time()))
-        if outgoing.part is not None:
-            checkpoint("sending.committed")
-        return outgoing
-
-    async def sent(self, part: OutboundPart, platform_ids: Sequence[str]) -> None:
-        """The platform has the part."""
-        await self._writer.submit(
-            lambda tx: outbox_table.sent(tx, part, platform_ids, time.time()), is_waited_for=False
-        )
-
-    async def stream_handle(self, turn: str) -> tuple[str, ...]:
-        """The platform message that the turn streams into."""
-
-        def operation(tx: Transaction) -> tuple[str, ...]:
-            tx.changed = False
-            return outbox_table.stream_handle(tx, turn)
-
-        return await self._writer.submit(operation, is_waited_for=False)
-
-    async def record_stream(self, address: Address, turn: str, platform_ids: Sequence[str]) -> None:
-        """Remember the platform message that the turn streams into."""
-        await self._writer.submit(lambda tx: outbox_table.record_stream(tx, address, turn, platform_ids, time.time()))
-
-    async def postpone(self, part: OutboundPart, reason: str, seconds: float, *, is_unknown: bool) -> None:
-        """Try the part again, not before `seconds` have passed."""
-        await self._writer.submit(lambda tx: outbox_table.postpone(tx, part, reason, seconds, is_unknown, time.time()))
-
-    async def bury(self, part: OutboundPart, reason: str) -> None:
-        """Give the part up; its message's later parts too."""
-        await self._writer.submit(lambda tx: outbox_table.bury(tx, part, reason, time.time()))
-
     # Start
 
-    async def recover(self, make_notice: MakeRowNotice) -> None:
+    async def recover(self) -> None:
         """Hand back what the last holder left under way; complete the session files from the journal."""
 
         def operation(tx: Transaction) -> None:
-            inbox_table.recover(tx, make_notice, time.time())
+            inbox_table.recover(tx, self._notices, time.time())
             self.syncer.complete(tx)
 
         await self._writer.submit(operation)
@@ -376,19 +345,19 @@ class _Nobody:
 
 
 @asynccontextmanager
-async def open_bus(state: Path, projection: Projection, make_crash_notice: MakeRowNotice) -> AsyncIterator[SqliteBus]:
+async def open_bus(
+    state: Path, projection: Projection, notices: Notices, limits: Limits = DEFAULT_LIMITS
+) -> AsyncIterator[SqliteBus]:
     """The bus of the state folder, recovered; the caller holds the folder's lock.
-
-    `make_crash_notice` words what the sender of a message is told that ended the process again and again.
 
     Raises:
         BusError: the file cannot be opened.
     """
     writer = Writer(state / FILE_NAME, projection.append)
     writer.start()
-    bus = SqliteBus(writer, projection)
+    bus = SqliteBus(writer, projection, notices, limits)
     try:
-        await bus.recover(make_crash_notice)
+        await bus.recover()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(bus.syncer.run)
             yield bus

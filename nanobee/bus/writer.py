@@ -72,9 +72,10 @@ class Writer:
     def _open(self) -> sqlite3.Connection:
         db: sqlite3.Connection | None = None
         try:
+            self._path.touch(mode=0o600)
             db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, cached_statements=256)
             schema.prepare(db)
-        except (sqlite3.Error, ValueError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:
             if db is not None:
                 db.close()
             raise BusError(f"The bus {self._path} cannot be opened: {error}") from error

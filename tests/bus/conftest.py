@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from nanobee.bus.bus import InboxRow, NewRow, NewSend
+from nanobee.bus.capacity import Limits
 from nanobee.bus.sqlite import SqliteBus, open_bus
 from nanobee.channel import Arrival, lane_of
 from nanobee.messages import Address, InboundMessage, OutboundMessage, PartKind
 from nanobee.sessions.files import SessionFiles
+
+LIMITS = Limits(busy_at=3, per_session=5, total=400)
 
 
 @dataclass
@@ -55,16 +58,28 @@ def open_state(tmp_path: Path) -> OpenBus:
     async def open_it() -> AsyncIterator[Opened]:
         files = SessionFiles(tmp_path)
         heard = Heard()
-        async with open_bus(tmp_path, files, crash_notice) as bus:
+        async with open_bus(tmp_path, files, PlainNotices(), LIMITS) as bus:
             await bus.listen(heard)
             yield Opened(bus, heard, files)
 
     return open_it
 
 
-def crash_notice(row: InboxRow) -> NewSend:
-    """What a message's sender is told after three crashes."""
-    return new_send("it crashed three times", "crashed", Address.from_session_key(row.session_key).chat_id)
+class PlainNotices:
+    """What senders are told, in words that tests look for."""
+
+    def crashed(self, row: InboxRow) -> NewSend:
+        return self._notice(row, "it crashed three times", "crashed")
+
+    def busy(self, row: InboxRow, waiting: int) -> NewSend:
+        return self._notice(row, f"kept behind {waiting}", "busy")
+
+    def not_accepted(self, row: InboxRow) -> NewSend:
+        return self._notice(row, "not accepted", "full")
+
+    def _notice(self, row: InboxRow, text: str, key: str) -> NewSend:
+        address = Address.from_session_key(row.session_key)
+        return NewSend(OutboundMessage(address, text), PartKind.NOTICE, key, (text,))
 
 
 def new_row(text: str, chat: str = "1", event: str | None = None) -> NewRow:

@@ -1,0 +1,51 @@
+"""SqliteOutbox: the delivery's transitions, which `SqliteBus` has beside all others."""
+
+import time
+from collections.abc import Sequence
+
+from nanobee.bus import outbox_table
+from nanobee.bus.bus import Outgoing
+from nanobee.bus.checkpoints import checkpoint
+from nanobee.bus.writer import Transaction, Writer
+from nanobee.messages import Address, OutboundPart
+
+
+class SqliteOutbox:
+    """What becomes of outbound parts and of the messages that turns stream into."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    async def outgoing(self, address: Address) -> Outgoing:
+        """Mark the address's next part as sending and return it."""
+        outgoing = await self._writer.submit(lambda tx: outbox_table.outgoing(tx, address, time.time()))
+        if outgoing.part is not None:
+            checkpoint("sending.committed")
+        return outgoing
+
+    async def sent(self, part: OutboundPart, platform_ids: Sequence[str]) -> None:
+        """The platform has the part."""
+        await self._writer.submit(
+            lambda tx: outbox_table.sent(tx, part, platform_ids, time.time()), is_waited_for=False
+        )
+
+    async def stream_handle(self, turn: str) -> tuple[str, ...]:
+        """The platform message that the turn streams into."""
+
+        def operation(tx: Transaction) -> tuple[str, ...]:
+            tx.changed = False
+            return outbox_table.stream_handle(tx, turn)
+
+        return await self._writer.submit(operation, is_waited_for=False)
+
+    async def record_stream(self, address: Address, turn: str, platform_ids: Sequence[str]) -> None:
+        """Remember the platform message that the turn streams into."""
+        await self._writer.submit(lambda tx: outbox_table.record_stream(tx, address, turn, platform_ids, time.time()))
+
+    async def postpone(self, part: OutboundPart, reason: str, seconds: float, *, is_unknown: bool) -> None:
+        """Try the part again, not before `seconds` have passed."""
+        await self._writer.submit(lambda tx: outbox_table.postpone(tx, part, reason, seconds, is_unknown, time.time()))
+
+    async def bury(self, part: OutboundPart, reason: str) -> None:
+        """Give the part up; its message's later parts too."""
+        await self._writer.submit(lambda tx: outbox_table.bury(tx, part, reason, time.time()))
