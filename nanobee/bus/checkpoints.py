@@ -23,13 +23,15 @@ NAMES = (
     "finish.committed",
     "stop.stored",
     "stop.committed",
+    "stream.shown",
+    "stream.committed",
     "sending.committed",
     "send.done",
     "sent.stored",
     "lines.appended",
     "lines.synced",
 )
-"""Every point, in the order in which a message passes them. `stored` is before the commit."""
+"""Every point. `stored` is before the commit, `committed` after it, `shown` and `done` after the platform took it."""
 
 
 class _Armed:

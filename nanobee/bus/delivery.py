@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from nanobee.bus.bus import Bus
+from nanobee.bus.checkpoints import checkpoint
 from nanobee.bus.live import LiveSlots
 from nanobee.channel import AnyChannel
 from nanobee.errors import BusError, ChannelError, NotSentError, RefusedError, UnknownOutcomeError
@@ -153,6 +154,7 @@ class Delivery:
             logger.exception("%s: channel %s failed on part %d", where, channel.name, part.id)
             await self._bury(bus, part, f"the channel failed: {type(error).__name__}")
         else:
+            checkpoint("send.done")
             self._streams.pop(part.address, None)
             with anyio.CancelScope(shield=True):
                 await bus.sent(part, platform_ids)
@@ -181,6 +183,7 @@ class Delivery:
             handle = await self._handle(bus, live.part)
             platform_ids = await channel.stream(replace(live.part, handle=handle), live.text)
             if platform_ids and platform_ids != handle:
+                checkpoint("stream.shown")
                 with anyio.CancelScope(shield=True):
                     await bus.record_stream(address, live.part.turn, platform_ids)
                 self._streams[address] = (live.part.turn, platform_ids)

@@ -25,9 +25,12 @@ class SqliteOutbox:
 
     async def sent(self, part: OutboundPart, platform_ids: Sequence[str]) -> None:
         """The platform has the part."""
-        await self._writer.submit(
-            lambda tx: outbox_table.sent(tx, part, platform_ids, time.time()), is_waited_for=False
-        )
+
+        def operation(tx: Transaction) -> None:
+            outbox_table.sent(tx, part, platform_ids, time.time())
+            checkpoint("sent.stored")
+
+        await self._writer.submit(operation, is_waited_for=False)
 
     async def stream_handle(self, turn: str) -> tuple[str, ...]:
         """The platform message that the turn streams into."""
@@ -41,6 +44,7 @@ class SqliteOutbox:
     async def record_stream(self, address: Address, turn: str, platform_ids: Sequence[str]) -> None:
         """Remember the platform message that the turn streams into."""
         await self._writer.submit(lambda tx: outbox_table.record_stream(tx, address, turn, platform_ids, time.time()))
+        checkpoint("stream.committed")
 
     async def postpone(self, part: OutboundPart, reason: str, seconds: float, *, is_unknown: bool) -> None:
         """Try the part again, not before `seconds` have passed."""

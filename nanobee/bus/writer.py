@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from nanobee.bus import schema
+from nanobee.bus.checkpoints import checkpoint
 from nanobee.errors import BusError, NanobeeError
 
 logger = logging.getLogger(__name__)
@@ -134,6 +135,7 @@ class Writer:
         lines = [line for job in jobs if job.error is None for line in job.tx.lines]
         if lines:
             self._project(lines)
+            checkpoint("lines.appended")
 
     def _execute(self, job: _Job[Any]) -> None:
         self._db.execute("savepoint job")
