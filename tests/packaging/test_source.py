@@ -1,5 +1,6 @@
 """Rules for the source that no linter knows."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -27,6 +28,21 @@ def test_no_module_is_longer_than_the_limit(source_root: Path, folder: str) -> N
 def test_no_module_is_a_grab_bag(source_root: Path, folder: str) -> None:
     modules = list_modules(source_root / folder)
     assert [path for path in modules if path.stem in GRAB_BAGS or path.parent.name in GRAB_BAGS] == []
+
+
+def test_no_text_tells_anybody_to_install_a_stranger(source_root: Path) -> None:
+    """The distribution is nanobee-gateway; the name without the suffix is somebody else's package."""
+    texts = [path for pattern in ("*.md", "*.py", "*.yaml") for path in source_root.rglob(pattern)]
+    ours = [
+        path
+        for path in texts
+        if not any(part.startswith((".", "node_modules")) for part in path.relative_to(source_root).parts)
+    ]
+    assert len(ours) > 100
+    stranger = re.compile(
+        r"""(pip3? install|pipx install|uv add|uv tool install|uvx)(\s+-\S+)*\s+["']?nanobee(?![\w-])"""
+    )
+    assert [path for path in ours if stranger.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_no_import_package_is_called_channels(source_root: Path) -> None:
