@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections.abc import Sequence
 
 import anyio
 
@@ -14,17 +15,19 @@ from nanobee_terminal.exchange import STOP, Exchange
 from nanobee_terminal.interrupts import hear_interrupts
 from nanobee_terminal.pipes import read_chunk, write_all
 from nanobee_terminal.settings import TerminalSettings
+from nanobee_terminal.teller import Teller
 
 EXIT = "/exit"
 MARK = "> "
 
 
 class LineScreen:
-    """The terminal edits the line that is typed; answers are printed once they are complete."""
+    """The terminal edits the line that is typed; an answer is printed a paragraph at a time, as it was written."""
 
     def __init__(self, settings: TerminalSettings, exchange: Exchange) -> None:
         self._settings = settings
         self._exchange = exchange
+        self._teller = Teller()
         self._activity: str | None = None
         self._left = anyio.Event()
         self._printing = anyio.Lock()
@@ -40,13 +43,16 @@ class LineScreen:
             await self._note(phrases.LEFT_EARLY)
 
     async def show(self, part: OutboundPart) -> None:
+        is_stop = part.reply_to is not None and self._exchange.text_of(part.reply_to) == STOP
         self._exchange.settle(part)
         self._activity = None
-        if part.text.strip():
-            await self._print(f"\n{part.text}\n\n")
-        await self._invite()
+        rest = self._teller.end() if is_stop else []
+        await self._print_pieces([*rest, *self._teller.tell(part)])
+        await self._invite("\n")
 
     async def grow(self, part: LivePart, text: str) -> None:
+        left = self._teller.grow(part, text)
+        await self._print_pieces([*left, *self._teller.take_finished()])
         activity = clean_line(part.activity or "") or None
         if activity is not None and activity != self._activity:
             await self._print(f"... {activity}\n")
@@ -87,12 +93,17 @@ class LineScreen:
         except NanobeeError as error:
             await self._note(phrases.NOT_STORED, reason=clean_line(str(error)))
 
-    async def _invite(self) -> None:
+    async def _invite(self, gap: str = "") -> None:
         if not self._exchange.is_waiting:
-            await self._print(MARK)
+            await self._print(gap + MARK)
 
     async def _note(self, phrase: Phrase, **values: object) -> None:
         await self._print(phrase.say(self._settings.language, **values) + "\n")
+
+    async def _print_pieces(self, pieces: Sequence[str]) -> None:
+        for piece in pieces:
+            if piece.strip():
+                await self._print(f"\n{piece}\n")
 
     async def _print(self, text: str) -> None:
         async with self._printing:

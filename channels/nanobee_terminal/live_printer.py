@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.segment import SegmentLines
 
-from nanobee.messages import LivePart
+from nanobee.messages import LivePart, OutboundPart
 from nanobee.phrases import Language
 from nanobee_terminal.blocks import open_tail
 from nanobee_terminal.control_chars import clean_text
-from nanobee_terminal.growth import Growth
-from nanobee_terminal.markdown import Line, MarkdownPaper
+from nanobee_terminal.markdown import MarkdownPaper
 from nanobee_terminal.status import Status
+from nanobee_terminal.teller import Teller
 
 FRAME_SECONDS = 0.08
 
@@ -28,7 +28,7 @@ class LivePrinter:
         self._console = Console(file=sys.stdout, no_color=not color, highlight=False, markup=False, emoji=False)
         self._live: Live | None = None
         self._status = Status(language)
-        self._growth: Growth | None = None
+        self._teller = Teller()
 
     async def run(self) -> None:
         self._status.begin()
@@ -38,33 +38,22 @@ class LivePrinter:
 
     def close(self) -> None:
         with suppress(OSError):
-            self._print_rest()
+            self._print_markdown(self._teller.end())
             self._erase()
 
     def grow(self, part: LivePart, text: str) -> None:
-        if self._growth is None:
-            self._growth = Growth(part.turn)
-        self._growth.grow(part.part, clean_text(text), part.activity)
+        self._print_markdown(self._teller.grow(part, text))
 
-    async def answer(self, text: str, turn: str | None) -> None:
-        if self._growth is not None and self._growth.turn == turn:
-            self._print_markdown(self._growth.finish(clean_text(text)))
-            self._growth = None
-        else:
-            self._print_markdown([text])
+    async def answer(self, part: OutboundPart) -> None:
+        self._print_markdown(self._teller.tell(part))
 
     def note(self, text: str, *, is_end: bool = False) -> None:
         if is_end:
-            self._print_rest()
+            self._print_markdown(self._teller.end())
         self._erase()
         with suppress(OSError):  # stderr may be closed; there is nobody left to tell
             sys.stderr.write(clean_text(text).rstrip("\n") + "\n")
             sys.stderr.flush()
-
-    def _print_rest(self) -> None:
-        if self._growth is not None:
-            self._print_markdown(self._growth.take_rest())
-            self._growth = None
 
     def _erase(self) -> None:
         """Take what moves off the screen; the next frame draws it below what was printed since."""
@@ -73,17 +62,15 @@ class LivePrinter:
             self._live = None
 
     def _draw(self) -> None:
-        lines: list[Line] = []
-        activity = None
-        if self._growth is not None:
-            self._print_markdown(self._growth.take_finished())
-            lines = self._paper.draw(open_tail(self._growth.open_text, self._console.height), self._console.width)
-            activity = self._growth.activity
-        status = self._status.describe(activity, is_writing=bool(lines), is_stopping=False)
+        self._print_markdown(self._teller.take_finished())
+        lines = self._paper.draw(open_tail(self._teller.open_text, self._console.height), self._console.width)
+        status = self._status.describe(self._teller.activity, is_writing=bool(lines), is_stopping=False)
         room = max(0, self._console.height - 3)
         lines = [*(lines[-room:] if room else []), [], *self._paper.draw_plain(status, "dim")]
         if self._live is None:
-            self._live = Live(console=self._console, transient=True, auto_refresh=False, redirect_stderr=False)
+            self._live = Live(
+                console=self._console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+            )
             self._live.start()
         self._live.update(SegmentLines(lines, new_lines=True), refresh=True)
 

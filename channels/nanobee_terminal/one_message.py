@@ -32,7 +32,7 @@ class Printer(Protocol):
         """Take the whole text so far of the answer."""
         ...
 
-    async def answer(self, text: str, turn: str | None) -> None:
+    async def answer(self, part: OutboundPart) -> None:
         """Print one part of the answer. Raises BrokenPipeError where nobody reads it."""
         ...
 
@@ -77,7 +77,8 @@ class OneMessageScreen:
         else:
             self._printer.note(part.text, is_end=is_end)
         if is_end:
-            self._finish(None if is_answer else ChannelError(self._say(phrases.NO_ANSWER)))
+            phrase = phrases.ASKED if part.kind is PartKind.QUESTION else phrases.NO_ANSWER
+            self._finish(None if is_answer else ChannelError(self._say(phrase)))
 
     async def grow(self, part: LivePart, text: str) -> None:
         if self._source_id is None or part.reply_to != self._source_id:
@@ -111,7 +112,7 @@ class OneMessageScreen:
 
     async def _print_answer(self, part: OutboundPart) -> None:
         try:
-            await self._printer.answer(part.text, part.turn)
+            await self._printer.answer(part)
         except BrokenPipeError:
             # The reader has seen enough (`| head`): no failure, and nothing more to print.
             discard(sys.stdout)

@@ -25,6 +25,10 @@ LONG_INPUT = Phrase("Standard input is longer than {limit} bytes.", "标准输�
 TYPE_HINT = Phrase("Type one message and end it with Ctrl-D.", "请输入一条消息，按 Ctrl-D 结束。")
 INTERRUPTED = Phrase("Interrupted before anything was sent.", "已中断，没有发送任何内容。")
 NO_ANSWER = Phrase("The turn ended without an answer.", "这一轮没有得到回答。")
+ASKED = Phrase(
+    "The turn waits until its question is answered: nanobee cli goes on with it.",
+    "这一轮在等待您回答问题：用 nanobee cli 继续。",
+)
 NOT_ADMITTED = Phrase(
     'This terminal may not talk: allow_from does not name "local".', "此终端无权发言：allow_from 中没有 “local”。"
 )

@@ -3,7 +3,7 @@
 import sys
 from contextlib import suppress
 
-from nanobee.messages import LivePart
+from nanobee.messages import LivePart, OutboundPart
 from nanobee.phrases import Language
 from nanobee_terminal.control_chars import clean_line, clean_text
 from nanobee_terminal.pipes import write_all
@@ -29,14 +29,14 @@ class PlainPrinter:
             self.note(f"… {activity}")
         self._activity = activity
 
-    async def answer(self, text: str, turn: str | None) -> None:
+    async def answer(self, part: OutboundPart) -> None:
         """Print an answer.
 
         Raises:
             BrokenPipeError: nobody reads stdout any more.
         """
-        if text.strip():
-            await write_all(sys.stdout, clean_text(text).rstrip("\n") + "\n")
+        if part.text.strip():
+            await write_all(sys.stdout, clean_text(part.text).rstrip("\n") + "\n")
 
     def note(self, text: str, *, is_end: bool = False) -> None:
         """Print a line that is no answer."""

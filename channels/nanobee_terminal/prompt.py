@@ -36,7 +36,7 @@ from prompt_toolkit.output import ColorDepth, Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
-from nanobee_terminal.control_chars import clean_text
+from nanobee_terminal.control_chars import clean_text, replace_surrogates
 
 MAX_INPUT_ROWS = 8
 MARK = "❯ "
@@ -85,12 +85,18 @@ class Prompt:
 
     async def run(self) -> None:
         """Read the keyboard until `leave`, Ctrl-D or the terminal's end."""
-        with contextlib.suppress(EOFError), contextlib.redirect_stderr(_Above(self.print_above)):
-            await self._app.run_async(set_exception_handler=False, handle_sigint=False)
+        with contextlib.closing(_Above(self.print_above)) as above, contextlib.redirect_stderr(above):
+            with contextlib.suppress(EOFError):
+                await self._app.run_async(set_exception_handler=False, handle_sigint=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the keyboard is read."""
+        return self._app.is_running and not self._app.is_done
 
     def leave(self) -> None:
         """End `run`. What was drawn at the bottom is erased."""
-        if self._app.is_running and not self._app.is_done:
+        if self.is_open:
             self._app.exit()
 
     def draw(self, finished: str, moving: str, rows: int) -> None:
@@ -150,12 +156,13 @@ class Prompt:
         return bindings
 
     def _on_enter(self, event: KeyPressEvent) -> None:
-        text = self._buffer.text
+        text = replace_surrogates(self._buffer.text)
         if not text.strip():
             self._buffer.reset()
         elif self._typist.submit(text):
-            self._buffer.append_to_history()
             self._buffer.reset()
+            with contextlib.suppress(OSError):  # a full disk costs the history, not the message
+                self._buffer.history.append_string(text)
         else:
             event.app.output.bell()
 
@@ -198,8 +205,11 @@ def _open_history(path: Path | None) -> History:
     if path is None:
         return InMemoryHistory()
     path = path.expanduser()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    except OSError:
+        return InMemoryHistory()
     return FileHistory(str(path))
 
 
@@ -219,3 +229,8 @@ class _Above(io.TextIOBase):
         if lines:
             self._loop.call_soon_threadsafe(self._print_above, clean_text("\n".join(lines)) + "\n")
         return len(text)
+
+    def close(self) -> None:
+        if self._rest:
+            self.write("\n")
+        super().close()

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 
 import anyio
@@ -15,19 +15,21 @@ from nanobee_terminal import phrases
 from nanobee_terminal.blocks import open_tail
 from nanobee_terminal.control_chars import clean_line, clean_text
 from nanobee_terminal.exchange import STOP, Exchange
-from nanobee_terminal.growth import Growth
 from nanobee_terminal.interrupts import hear_interrupts
 from nanobee_terminal.markdown import Line, MarkdownPaper
 from nanobee_terminal.modes import has_color
 from nanobee_terminal.prompt import MARK, Prompt
 from nanobee_terminal.settings import TerminalSettings
 from nanobee_terminal.status import Status
+from nanobee_terminal.teller import Teller
 
 EXIT = "/exit"
 FRAME_SECONDS = 0.08
 """How often what moves is drawn anew."""
 MAX_UNSENT = 256
 """Messages that wait to be stored; more are refused at the keyboard."""
+STORE_SECONDS = 5.0
+"""How long leaving waits for the last messages to be stored."""
 MAX_QUEUED_ROWS = 3
 
 
@@ -45,13 +47,13 @@ class PromptScreen:
         self._paper = MarkdownPaper(color=color)
         self._prompt = Prompt(self, history_path=settings.history_path, color=color)
         self._status = Status(settings.language)
-        self._growth: Growth | None = None
-        self._ended_turn: str | None = None
+        self._teller = Teller()
         self._finished: list[Line] = []
         """To be printed with the next frame."""
         self._queued: dict[str, str] = {}
         """Typed while a turn ran: not yet part of the chat above."""
         self._unsent, self._to_send = anyio.create_memory_object_stream[tuple[str, str]](MAX_UNSENT + 1)
+        self._all_sent = anyio.Event()
         self._changed = anyio.Event()
 
     # What the channel asks for
@@ -64,41 +66,39 @@ class PromptScreen:
                 tasks.start_soon(self._send_typed)
                 tasks.start_soon(self._draw_changes)
                 await self._prompt.run()
+                self._unsent.close()
+                with anyio.move_on_after(STORE_SECONDS):
+                    await self._all_sent.wait()
                 tasks.cancel_scope.cancel()
         self._take_leave()
         self._draw()
 
     async def show(self, part: OutboundPart) -> None:
         is_stop = part.reply_to is not None and self._exchange.text_of(part.reply_to) == STOP
-        is_asked = self._exchange.is_waiting or self._is_growing(part)
+        is_asked = self._exchange.is_waiting or self._teller.follows(part.turn) or part.kind is PartKind.NOTICE
         self._exchange.settle(part)
         if is_stop:
-            self._end_growth()
+            self._print_markdown(self._teller.end())
             self._move_up_all()
         self._move_up_through(part.reply_to)
-        text = clean_text(part.text)
+        if not is_asked:
+            self._note(phrases.UNASKED, time=f"{datetime.now():%H:%M}")
+        *pieces, last = [*self._teller.tell(part)] or [""]
+        self._print_markdown(pieces)
         if part.kind is PartKind.NOTICE:
-            if self._is_growing(part):
-                self._end_growth()
-            self._finished += [[], *self._paper.draw_plain(text, "dim")]
+            self._finished += [[], *self._paper.draw_plain(last, "dim")]
         else:
-            if not is_asked:
-                self._note(phrases.UNASKED, time=f"{datetime.now():%H:%M}")
-            self._print_markdown(self._complete(part, text))
+            self._print_markdown([last])
         self._go_on()
         self._draw()  # at once: when this returns, the part counts as sent
 
     async def grow(self, part: LivePart, text: str) -> None:
-        if part.turn == self._ended_turn:
-            return
-        if self._growth is None or self._growth.turn != part.turn:
-            self._end_growth()
-            self._growth = Growth(part.turn)
-            self._status.begin()
         if part.reply_to in self._queued:  # its turn begins, or a running turn takes it in
-            self._print_markdown(self._growth.take_rest())
+            self._print_markdown(self._teller.take_rest())
             self._move_up_through(part.reply_to)
-        self._growth.grow(part.part, clean_text(text), part.activity)
+        self._print_markdown(self._teller.grow(part, text))
+        if self._is_working:
+            self._status.begin()
         self._changed.set()
 
     # What the prompt tells
@@ -134,14 +134,14 @@ class PromptScreen:
             self._prompt.leave()
 
     async def _on_signal(self, number: signal.Signals) -> None:
-        if number is signal.SIGINT:
+        if number is signal.SIGINT and self._prompt.is_open:
             self.interrupt()
         else:
             self._prompt.leave()
 
     @property
     def _is_working(self) -> bool:
-        return self._exchange.is_waiting or self._growth is not None
+        return self._exchange.is_waiting or self._teller.growth is not None
 
     async def _send_typed(self) -> None:
         async for source_id, text in self._to_send:
@@ -152,6 +152,7 @@ class PromptScreen:
                 self._note(phrases.NOT_STORED, reason=clean_line(str(error)))
                 self._prompt.put_back(text)
                 self._go_on()
+        self._all_sent.set()
 
     # Printing for good
 
@@ -175,29 +176,9 @@ class PromptScreen:
         while self._queued:
             self._move_up_through(next(iter(self._queued)))
 
-    def _is_growing(self, part: OutboundPart) -> bool:
-        """Whether the part belongs to the turn whose text is seen growing."""
-        return self._growth is not None and self._growth.turn == part.turn
-
-    def _complete(self, part: OutboundPart, text: str) -> Sequence[str]:
-        """What is still to be printed so that the part's text stands whole, after what was written before it."""
-        growth = self._growth
-        if growth is None or growth.turn != part.turn:
-            return [text]
-        if part.kind is PartKind.MESSAGE:
-            return [*growth.take_rest(), text]
-        self._growth, self._ended_turn = None, growth.turn
-        return growth.finish(text) if part.kind is PartKind.ANSWER else [*growth.take_rest(), text]
-
-    def _end_growth(self) -> None:
-        if self._growth is not None:
-            self._print_markdown(self._growth.take_rest())
-            self._ended_turn = self._growth.turn
-            self._growth = None
-
     def _go_on(self) -> None:
         """After a reply: what waits next is begun, or nothing is done any more."""
-        if self._growth is None:
+        if self._teller.growth is None:
             self._status.end()
             if self._exchange.is_waiting:
                 self._move_up_through(self._exchange.next_waiting)
@@ -208,7 +189,7 @@ class PromptScreen:
 
     def _take_leave(self) -> None:
         is_left_early = self._is_working
-        self._end_growth()
+        self._print_markdown(self._teller.end())
         self._move_up_all()
         if is_left_early:
             self._note(phrases.LEFT_EARLY)
@@ -226,10 +207,8 @@ class PromptScreen:
     def _draw(self) -> None:
         """One frame: what is finished goes up for good, what moves is drawn below it."""
         columns, rows = self._prompt.size.columns, self._prompt.moving_rows
-        growing: list[Line] = []
-        if self._growth is not None:
-            self._print_markdown(self._growth.take_finished())
-            growing = self._paper.draw(open_tail(self._growth.open_text, rows), columns)
+        self._print_markdown(self._teller.take_finished())
+        growing = self._paper.draw(open_tail(self._teller.open_text, rows), columns)
         below = self._draw_below()
         room = rows - len(below)
         moving = [*growing[-room:], *below] if room > 0 else below[-rows:]
@@ -239,10 +218,9 @@ class PromptScreen:
     def _draw_below(self) -> list[Line]:
         if not self._is_working:
             return [[]]
-        activity = self._growth.activity if self._growth is not None else None
         status = self._status.describe(
-            activity,
-            is_writing=self._growth is not None and bool(self._growth.open_text),
+            self._teller.activity,
+            is_writing=bool(self._teller.open_text),
             is_stopping=self._exchange.is_stopping,
         )
         waits = phrases.QUEUED.say(self._settings.language)

@@ -40,6 +40,7 @@ class ScriptedInbox:
         self._running = anyio.CancelScope()
         self.gate = anyio.Event()
         self.is_deaf = False
+        self.asked: Arrival | None = None
         self._ids = count(1)
 
     async def receive(self, *arrivals: Arrival) -> list[Receipt]:
@@ -122,7 +123,17 @@ async def fail(inbox: ScriptedInbox, arrival: Arrival) -> None:
 
 
 async def ask(inbox: ScriptedInbox, arrival: Arrival) -> None:
+    await inbox.stream(arrival, "", "ask_user")
     await inbox.send(arrival, PartKind.QUESTION, "May I?")
+    inbox.asked = arrival
+
+
+async def yes(inbox: ScriptedInbox, arrival: Arrival) -> None:
+    assert inbox.asked is not None
+    await inbox.send(arrival, PartKind.NOTICE, "Noted.")
+    await inbox.stream(inbox.asked, "I may. So I begin", part=1)
+    await inbox.gate.wait()
+    await inbox.send(inbox.asked, PartKind.ANSWER, "I may. So I begin and end.")
 
 
 async def long(inbox: ScriptedInbox, arrival: Arrival) -> None:
@@ -186,6 +197,7 @@ SCRIPTS: dict[str, Callable[[ScriptedInbox, Arrival], Awaitable[None]]] = {
     "steps": steps,
     "tell": tell,
     "unasked": unasked,
+    "yes": yes,
 }
 
 

@@ -26,6 +26,22 @@ def test_a_dumb_terminal_chats_without_an_escape_byte(chat: Window) -> None:
     assert "... read_file notes.md" in chat.text
 
 
+def test_a_dumb_terminal_shows_a_long_answer_once_and_whole(chat: Window) -> None:
+    chat.press("long\r")
+    chat.wait_for("The end of it.\n\n>")
+    for number in range(1, 61):
+        assert chat.text.count(f"Paragraph {number} says something **bold** about line {number}.\n") == 1
+    assert chat.text.count("\n".join(f"line_{number} = {number}" for number in range(1, 41))) == 1
+    assert chat.text.count("# A long answer") == chat.text.count("The end of it.") == 1
+
+
+def test_what_was_written_before_a_stop_stays_on_a_dumb_terminal(chat: Window) -> None:
+    chat.press("hang\r")
+    chat.wait_for("read_file notes.md")
+    chat.press("\x03")
+    chat.wait_for("Half an answer\n\nStopped.\n\n>")
+
+
 def test_a_dumb_terminal_takes_several_lines_at_once(chat: Window) -> None:
     chat.press("alpha\rbeta\r\rgamma\r")
     assert chat.wait_arrivals(3) == ["alpha", "beta", "gamma"]

@@ -194,6 +194,19 @@ def test_what_the_message_tool_said_can_be_the_whole_answer(chat: Window) -> Non
     assert chat.wait_end() == 0
 
 
+def test_a_turn_that_asked_is_seen_going_on_after_its_answer(chat: Window) -> None:
+    say(chat, "ask")
+    chat.wait_for("May I?")
+    chat.wait_until(lambda: not is_working(chat))
+    say(chat, "yes")
+    chat.wait_for("I may. So I begin")
+    chat.wait_until(lambda: is_working(chat))
+    say(chat, "/resume")
+    chat.wait_for("So I begin and end.")
+    chat.wait_until(lambda: not is_working(chat))
+    assert chat.text.count("So I begin") == 1
+
+
 def test_a_command_is_answered_beside_a_running_turn(chat: Window) -> None:
     say(chat, "hang")
     chat.wait_for("Half an answer")
@@ -268,6 +281,40 @@ def test_colors_are_used_unless_no_color_asks_for_none(open_window: OpenWindow) 
     say(colored, "long")
     colored.wait_for("The end of it.")
     assert COLOR.search(colored.raw)
+
+
+def test_bytes_that_are_no_text_are_replaced(open_window: OpenWindow, tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    chat = open_window(history_path=str(path))
+    chat.wait_for("❯")
+    chat.press_bytes(b"bad \xff byte\r")
+    assert chat.wait_arrivals(1) == ["bad \ufffd byte"]
+    say(chat, "and on")
+    chat.wait_for("You said: and on")
+    assert "bad \ufffd byte" in path.read_text(encoding="utf-8")
+
+
+def test_a_history_that_cannot_be_written_is_kept_in_memory(open_window: OpenWindow, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    chat = open_window(history_path=str(tmp_path / "file" / "history"))
+    chat.wait_for("❯")
+    say(chat, "hello")
+    chat.wait_for("You said: hello")
+    chat.press(UP + "!\r")
+    assert chat.wait_arrivals(2) == ["hello", "hello!"]
+
+
+def test_what_was_typed_just_before_leaving_is_stored(chat: Window, log: Path) -> None:
+    chat.press("one\rtwo\rthree\r" + CTRL_D)
+    assert chat.wait_end() == 0
+    assert [arrival["text"] for arrival in read_arrivals(log)] == ["one", "two", "three"]
+
+
+def test_keys_pressed_before_the_chat_is_open_are_not_lost(open_window: OpenWindow) -> None:
+    chat = open_window()
+    chat.press("early bird\r")
+    assert chat.wait_arrivals(1) == ["early bird"]
+    chat.wait_for("You said: early bird")
 
 
 def test_the_terminal_speaks_the_configured_language(open_window: OpenWindow) -> None:

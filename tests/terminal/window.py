@@ -57,6 +57,10 @@ class Window:
         """Send keys as a terminal would."""
         self._child.send(keys)
 
+    def press_bytes(self, keys: bytes) -> None:
+        """Send bytes that need not be text."""
+        self._child.send(keys)
+
     def signal(self, number: int) -> None:
         self._child.kill(number)
 
