@@ -39,9 +39,8 @@ def test_no_text_tells_anybody_to_install_a_stranger(source_root: Path) -> None:
         if not any(part.startswith((".", "node_modules")) for part in path.relative_to(source_root).parts)
     ]
     assert len(ours) > 100
-    stranger = re.compile(
-        r"""(pip3? install|pipx install|uv add|uv tool install|uvx)(\s+-\S+)*\s+["']?nanobee(?![\w-])"""
-    )
+    commands = r"pip3? install|pipx install|uv add|uv tool install|uvx"
+    stranger = re.compile(rf"""({commands})(\s+-\S+)*\s+["']?nanobee(?![\w-])""")
     assert [path for path in ours if stranger.search(path.read_text(encoding="utf-8"))] == []
 
 
