@@ -6,7 +6,7 @@ platform. It sends what it is told to send. It never calls the agent, and nothin
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from nanobee.config import ChannelSettings
 from nanobee.errors import ChannelError
-from nanobee.messages import InboundMessage, JsonObject, LivePart, OutboundPart
+from nanobee.messages import Address, InboundMessage, JsonObject, LivePart, OutboundPart
 
 EVERYBODY = "*"
 _COMMAND = re.compile(r"\s*(/[a-zA-Z][a-zA-Z0-9_-]{0,31})(?:@\w+)?(?:\s|$)")
@@ -136,6 +136,8 @@ class Channel(ABC, Generic[SettingsT]):
     def __init__(self, name: str, settings: SettingsT) -> None:
         self.name = name
         self.settings = settings
+        self.on_reachable: Callable[[Address], None] = _tell_nobody
+        """Call it with an address that can be reached again: what waits is sent. The gateway sets it."""
 
     @property
     def account(self) -> str:
@@ -164,6 +166,13 @@ class Channel(ABC, Generic[SettingsT]):
             RefusedError: the platform will never take it.
         """
 
+    def is_reachable(self, address: Address) -> bool:
+        """Whether `send` can reach the address at the moment (somebody's client is connected).
+
+        Where not, its parts wait without a try until the channel calls `on_reachable`.
+        """
+        return True
+
     async def resolve(self, raw: JsonObject) -> InboundMessage:
         """Complete a stored event whose arrival had no `message`: downloads, quoted texts.
 
@@ -190,6 +199,10 @@ class Channel(ABC, Generic[SettingsT]):
     def status(self) -> ChannelStatus:
         """How the channel is, for `nanobee status`."""
         return ChannelStatus(ChannelState.UP)
+
+
+def _tell_nobody(address: Address) -> None:
+    """Until a gateway runs, nothing waits."""
 
 
 AnyChannel = Channel[Any]

@@ -378,6 +378,10 @@ class Bus(Protocol):
         """Try the part again, not before `seconds` have passed."""
         ...
 
+    async def hold_back(self, address: Address) -> None:
+        """Nobody can be reached there: the part that was to be sent waits, and this was no try."""
+        ...
+
     async def bury(self, part: OutboundPart, reason: str) -> None:
         """Give the part up; its message's later parts too. It stays visible."""
         ...

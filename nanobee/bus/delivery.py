@@ -57,6 +57,8 @@ class Delivery:
     def start(self, bus: Bus, tasks: TaskGroup) -> None:
         """Deliver from now on; every task belongs to `tasks`."""
         self._bus, self._tasks = bus, tasks
+        for channel in self._channels.values():
+            channel.on_reachable = self.wake
 
     def stop(self) -> None:
         """Begin nothing more; called before the tasks are cancelled."""
@@ -114,6 +116,9 @@ class Delivery:
         while address in self._due:
             self._due.discard(address)
             try:
+                if not channel.is_reachable(address):
+                    await bus.hold_back(address)
+                    continue
                 outgoing = await bus.outgoing(address)
                 if outgoing.part is not None:
                     self._due.add(address)
@@ -146,7 +151,10 @@ class Delivery:
             else:
                 await bus.postpone(part, str(error), FIRST_PAUSE_SECONDS, is_unknown=True)
         except NotSentError as error:
-            await self._postpone(bus, part, str(error), error.retry_after_seconds)
+            if channel.is_reachable(part.address):
+                await self._postpone(bus, part, str(error), error.retry_after_seconds)
+            else:
+                await bus.hold_back(part.address)
         except ChannelError as error:
             await self._postpone(bus, part, str(error), None)
         except Exception as error:
@@ -177,7 +185,7 @@ class Delivery:
 
     async def _show(self, bus: Bus, channel: AnyChannel, address: Address) -> None:
         live = self.live.take(address)
-        if live is None or not channel.can_stream:
+        if live is None or not channel.can_stream or not channel.is_reachable(address):
             return
         try:
             handle = await self._handle(bus, live.part)

@@ -50,6 +50,10 @@ class SqliteOutbox:
         """Try the part again, not before `seconds` have passed."""
         await self._writer.submit(lambda tx: outbox_table.postpone(tx, part, reason, seconds, is_unknown, time.time()))
 
+    async def hold_back(self, address: Address) -> None:
+        """Nobody can be reached there: the part that was to be sent waits, and this was no try."""
+        await self._writer.submit(lambda tx: outbox_table.hold_back(tx, address, time.time()))
+
     async def bury(self, part: OutboundPart, reason: str) -> None:
         """Give the part up; its message's later parts too."""
         await self._writer.submit(lambda tx: outbox_table.bury(tx, part, reason, time.time()))
