@@ -88,8 +88,8 @@ def postpone(tx: Transaction, part: OutboundPart, reason: str, seconds: float, i
 def hold_back(tx: Transaction, address: Address, now: float) -> None:
     """Put the part that was to be sent back: nobody can be reached, and this was no try."""
     cursor = tx.db.execute(
-        "update outbox set state = 'ready', attempts = case attempts when 0 then 0 else attempts - 1 end, changed_at = ?"
-        " where address = ? and state = 'sending'",
+        "update outbox set state = 'ready', attempts = case attempts when 0 then 0 else attempts - 1 end,"
+        " changed_at = ? where address = ? and state = 'sending'",
         (now, address.session_key),
     )
     tx.changed = cursor.rowcount > 0
