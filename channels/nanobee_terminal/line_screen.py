@@ -51,12 +51,15 @@ class LineScreen:
         await self._invite("\n")
 
     async def grow(self, part: LivePart, text: str) -> None:
-        left = self._teller.grow(part, text)
-        await self._print_pieces([*left, *self._teller.take_finished()])
+        pieces = [*self._teller.grow(part, text), *self._teller.take_finished()]
         activity = clean_line(part.activity or "") or None
-        if activity is not None and activity != self._activity:
-            await self._print(f"... {activity}\n")
+        is_new = activity is not None and activity != self._activity
         self._activity = activity
+        if is_new:
+            pieces += self._teller.take_rest()  # the words before a tool call are complete
+        await self._print_pieces(pieces)
+        if is_new:
+            await self._print(f"\n... {activity}\n")
 
     async def _read_lines(self) -> None:
         await self._invite()

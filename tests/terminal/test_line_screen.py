@@ -17,7 +17,7 @@ def chat(open_window: OpenWindow) -> Window:
 
 def test_a_dumb_terminal_chats_without_an_escape_byte(chat: Window) -> None:
     chat.press("steps\r")
-    chat.wait_for("The notes say nothing.\n\n>")
+    chat.wait_for("Let me look at the notes.\n\n... read_file notes.md\n\nThe notes say nothing.\n\n>")
     chat.press("hostile\r")
     chat.wait_until(lambda: chat.text.count("after") >= 3)
     chat.press("/exit\r")
@@ -39,7 +39,8 @@ def test_what_was_written_before_a_stop_stays_on_a_dumb_terminal(chat: Window) -
     chat.press("hang\r")
     chat.wait_for("read_file notes.md")
     chat.press("\x03")
-    chat.wait_for("Half an answer\n\nStopped.\n\n>")
+    chat.wait_for("Stopped.\n\n>")
+    assert chat.text.count("Half an answer\n\n... read_file notes.md\n") == 1
 
 
 def test_a_dumb_terminal_takes_several_lines_at_once(chat: Window) -> None:
