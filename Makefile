@@ -5,7 +5,6 @@
 # make lock   new versions into requirements/, from pyproject.toml (needs uv)
 # PYTHON=python3.12 chooses the interpreter.
 .PHONY: run test check bench lock clean
-MAKEFLAGS += --no-print-directory
 
 run:
 	@scripts/run $(ARGS)
