@@ -4,6 +4,7 @@ Core sees a channel's and a provider's own keys as a mapping until that channel 
 validates them with its own settings model.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +19,7 @@ from pydantic import (
     SecretStr,
     Strict,
     StringConstraints,
+    ValidationInfo,
     field_validator,
 )
 
@@ -25,7 +27,8 @@ from nanobee.config_origin import Origin
 from nanobee.messages import RESERVED_CHANNELS
 from nanobee.phrases import Language, Phrase
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$", strict=True)]
+NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,31}$"
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, strict=True)]
 """An instance's name: a channel's or a provider's, as it stands in session keys."""
 
 
@@ -62,6 +65,10 @@ RESERVED_NAME = Phrase("the names {names} are reserved", "名称 {names} 是保�
 MODEL_FORM = Phrase(
     'a model is written "provider/model", for example "main/gpt-4o-mini"',
     '模型写作 "provider/model"，例如 "main/gpt-4o-mini"',
+)
+NO_PRESET = Phrase(
+    "model or fallbacks name a preset that `models` does not have; a model is written provider/model",
+    "model 或 fallbacks 指定的预设不在 models 中；模型写作 provider/model",
 )
 
 
@@ -151,27 +158,69 @@ class BusyMode(StrEnum):
     """All that waits is answered by one turn, after the running one."""
 
 
+class ModelSettings(StrictModel):
+    """A preset: a model, and what it is asked with."""
+
+    model: str
+    """`provider/model`."""
+
+    context_tokens: int | None = Field(default=None, ge=1_000)
+    """The window, where it is smaller than the model's."""
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    thinking: bool | Annotated[int, Field(ge=1)] | None = None
+    """On, off, or on with a budget of tokens; None leaves it to the server."""
+    vision: bool | None = None
+    """Whether it takes pictures; None takes what is known of the model."""
+    user_tag: str | None = None
+    """Passed to the server as the end user's name."""
+
+    @field_validator("model")
+    @classmethod
+    def _model_has_its_form(cls, model: str) -> str:
+        if not is_model_label(model):
+            raise SettingError(MODEL_FORM)
+        return model
+
+
 class AgentSettings(StrictModel):
     """How turns run."""
 
     model: str | None = None
-    """`provider/model`; None looks for one: a key in the environment, a local server, the embedded one."""
+    """`provider/model` or a preset; None looks for one: a key in the environment, a local server, the embedded one."""
+    fallbacks: tuple[str, ...] = ()
+    """Models or presets that stand in, in this order, while the first one fails."""
     busy: Annotated[BusyMode, Strict(False)] = BusyMode.QUEUE
     max_steps: int = Field(default=40, ge=1, le=1000)
     """Completions a turn, the last of which is asked without tools."""
     context_tokens: int = Field(default=64_000, ge=1_000)
-    """The model's window, as far as it is used; history gets 0.6 of it."""
+    """The model's window, as far as it is used."""
+    history_share: float = Field(default=0.6, gt=0, le=1)
+    """The part that history may fill, of the window less the reserved answer, the prompt and the tools."""
+    history_turns: int | None = Field(default=None, ge=1)
+    """Exchanges of history at most; None leaves it to the window."""
     max_output_tokens: int | None = Field(default=None, ge=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
 
     @field_validator("model")
     @classmethod
     def _model_has_its_form(cls, model: str | None) -> str | None:
-        if model is not None:
-            provider, slash, name = model.partition("/")
-            if not (provider.strip() and slash and name.strip()):
-                raise SettingError(MODEL_FORM)
+        if model is not None and not (is_model_label(model) or re.fullmatch(NAME_PATTERN, model)):
+            raise SettingError(MODEL_FORM)
         return model
+
+    @field_validator("fallbacks")
+    @classmethod
+    def _fallbacks_have_their_form(cls, fallbacks: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(is_model_label(each) or re.fullmatch(NAME_PATTERN, each) for each in fallbacks):
+            raise SettingError(MODEL_FORM)
+        return fallbacks
+
+
+def is_model_label(text: str) -> bool:
+    """Whether `text` has the form `provider/model`."""
+    provider, slash, name = text.partition("/")
+    return bool(provider.strip() and slash and name.strip())
 
 
 def _empty_section(value: object) -> object:
@@ -194,6 +243,8 @@ class Settings(StrictModel):
     timezone: str = "local"
     """An IANA name, or `local` for the machine's."""
     providers: _Sections = Field(default_factory=dict)
+    models: Annotated[Mapping[Name, ModelSettings], BeforeValidator(_empty_section)] = Field(default_factory=dict)
+    """Presets by name, for `agent.model`, `agent.fallbacks` and `/model`."""
     agent: Annotated[AgentSettings, BeforeValidator(_empty_section)] = AgentSettings()
     channels: _Sections = Field(default_factory=dict)
     _origin: Origin = PrivateAttr(default_factory=Origin)
@@ -209,6 +260,15 @@ class Settings(StrictModel):
         for group, sections in (("providers", self.providers), ("channels", self.channels)):
             for name, section in sections.items():
                 section.place(origin.at(group, name))
+
+    @field_validator("agent")
+    @classmethod
+    def _presets_exist(cls, agent: AgentSettings, info: ValidationInfo) -> AgentSettings:
+        presets = info.data.get("models", {})
+        named = [name for name in (agent.model, *agent.fallbacks) if name is not None and not is_model_label(name)]
+        if any(name not in presets for name in named):
+            raise SettingError(NO_PRESET)
+        return agent
 
     @field_validator("owner")
     @classmethod

@@ -12,8 +12,12 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from nanobee.agent.agent import Agent, Surroundings
 from nanobee.agent.commands import create_commands
+from nanobee.agent.composing import Composer
 from nanobee.agent.dispatch import Dispatcher
+from nanobee.agent.models import Models
 from nanobee.agent.notices import ChatNotices
+from nanobee.agent.read_result import create_read_result
+from nanobee.agent.session_commands import register_session_commands
 from nanobee.bus.delivery import Delivery
 from nanobee.bus.holder import hold
 from nanobee.bus.inbox import ChannelInbox
@@ -126,8 +130,10 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
         async with open_bus(settings.state, files, ChatNotices(settings.language, split)) as bus:
             delivery, resolver = Delivery(channels), Resolver(channels)
             around = Surroundings(bus, SessionStore(files, bus), delivery.live, split)
-            agent = _create_agent(settings, around, model)
-            dispatcher = Dispatcher(agent, create_commands(settings.language))
+            agent = _create_agent(settings, around, files, model)
+            commands = create_commands(settings.language)
+            register_session_commands(commands)
+            dispatcher = Dispatcher(agent, commands)
             async with anyio.create_task_group() as tasks:
                 delivery.start(bus, tasks)
                 turns: Turns = await tasks.start(_run_turns, bus, dispatcher, resolver)
@@ -165,19 +171,31 @@ async def _run_turns(
         ended.set()
 
 
-def _create_agent(settings: Settings, around: Surroundings, model: Model) -> Agent:
+def _create_agent(settings: Settings, around: Surroundings, files: SessionFiles, model: Model) -> Agent:
     clock = load_clock(settings.timezone)
+    tools = create_builtin_registry()
+    tools.add(create_read_result(files))
+
+    async def create(label: str) -> Model:
+        return await choose_model(with_model(settings, label), os.environ)
+
     return Agent(
         around=around,
-        model=model,
-        tools=create_builtin_registry(),
-        prompt=SystemPrompt(settings.workspace, clock),
+        models=Models(model, settings.agent, dict(settings.models), create),
+        tools=tools,
+        composer=Composer(SystemPrompt(settings.workspace, clock), settings.agent, clock),
         workspace=settings.workspace,
         settings=settings.agent,
-        clock=clock,
         language=settings.language,
         reachable=settings.owner,
     )
+
+
+def with_model(settings: Settings, name: str | None) -> Settings:
+    """The settings with `agent.model` as a label: a preset's name is replaced by what it stands for."""
+    preset = settings.models.get(name) if name is not None else None
+    label = name if preset is None else preset.model
+    return settings.model_copy(update={"agent": settings.agent.model_copy(update={"model": label})})
 
 
 def _splitter(channels: Mapping[str, AnyChannel]) -> Callable[[Address, str], Sequence[str]]:
@@ -257,7 +275,7 @@ async def run_gateway(
         ChannelError: the foreground channel failed.
     """
     channels = create_channels(settings)
-    model = await choose_model(settings, os.environ)
+    model = await choose_model(with_model(settings, settings.agent.model), os.environ)
     failure: ChannelError | None = None
     try:
         if model.note:

@@ -48,7 +48,14 @@ def test_an_owner_s_id_may_hold_colons() -> None:
     assert Settings(owner=("web:user:1",)).owner == ("web:user:1",)
 
 
-@pytest.mark.parametrize("model", ["", "gpt", "main/", "/gpt", " / "])
+def test_a_model_without_a_provider_must_be_a_preset() -> None:
+    assert "preset" in refusal(Settings, agent={"model": "fast"})
+    presets = {"fast": {"model": "main/small"}}
+    assert Settings.model_validate({"models": presets, "agent": {"model": "fast", "fallbacks": ("a/b",)}})
+    assert "preset" in refusal(Settings, models=presets, agent={"fallbacks": ("slow",)})
+
+
+@pytest.mark.parametrize("model", ["", "GPT 4", "main/", "/gpt", " / "])
 def test_a_model_is_named_with_its_provider(model: str) -> None:
     assert "provider/model" in refusal(AgentSettings, model=model)
 

@@ -1,18 +1,18 @@
 """Agent: what every turn works with."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from nanobee.agent.breaker import Breaker
+from nanobee.agent.composing import Composer
+from nanobee.agent.models import Models
 from nanobee.bus.bus import Bus, NewSend
 from nanobee.bus.live import LiveSlots
-from nanobee.clock import Clock
 from nanobee.config import AgentSettings
 from nanobee.messages import Address, OutboundMessage, PartKind
 from nanobee.phrases import Language
-from nanobee.providers.model import Model
 from nanobee.sessions.store import SessionStore
-from nanobee.system_prompt import SystemPrompt
 from nanobee.tools.registry import ToolRegistry
 
 Split = Callable[[Address, str], Sequence[str]]
@@ -31,18 +31,18 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A model with its prompt, tools and limits; it answers turns in all sessions."""
+    """Models with a prompt, tools and limits; it answers turns in all sessions."""
 
     around: Surroundings
-    model: Model
+    models: Models
     tools: ToolRegistry
-    prompt: SystemPrompt
+    composer: Composer
     workspace: Path
     settings: AgentSettings
-    clock: Clock
     language: Language = "en"
     reachable: tuple[str, ...] = ()
     """Session keys that the `message` tool may name in any chat: the owner's."""
+    breaker: Breaker = field(default_factory=Breaker)
 
     def send(self, message: OutboundMessage, kind: PartKind, key: str) -> NewSend:
         """An outbound message cut into its channel's parts."""

@@ -12,7 +12,7 @@ from nanobee.agent.questions import word_question
 from nanobee.bus.bus import Claim, NewSend, NewSuspension, create_suspension_id, message_of
 from nanobee.bus.lines import LineKind, NewLine, TurnState
 from nanobee.chat import Completion, FinishReason, ToolCall, ToolResult
-from nanobee.context import UNKNOWN_OUTCOME, legal_arguments
+from nanobee.exchanges import UNKNOWN_OUTCOME, legal_arguments
 from nanobee.messages import OutboundMessage, PartKind
 from nanobee.sessions.session import Session, assistant_line, message_line
 from nanobee.tools.tool import ToolContext, ToolOutcome

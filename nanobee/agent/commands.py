@@ -4,7 +4,7 @@ A command is registered, not imported by who runs it. Those in the control lane 
 everything; the others wait for their turn in the session.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -13,6 +13,7 @@ from nanobee.agent.agent import Agent
 from nanobee.bus.bus import InboxRow
 from nanobee.bus.lines import LineKind, NewLine
 from nanobee.channel import command_of
+from nanobee.messages import InboundMessage
 from nanobee.phrases import Language, Phrase
 
 
@@ -21,7 +22,10 @@ class CommandResult:
     """What a command answers, and the session lines that it writes (session lane only)."""
 
     text: str
+    """Empty for a command whose answer comes otherwise."""
     lines: Sequence[NewLine] = ()
+    requeue: InboundMessage | None = None
+    """A message to answer again (session lane only)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class CommandContext:
     commands: "Commands"
     row: InboxRow
     arguments: str
+    settings: Mapping[str, str]
+    """What a person chose for the session."""
 
 
 Run = Callable[[CommandContext], Awaitable[CommandResult]]
@@ -66,7 +72,8 @@ class Commands:
         if command is None:
             return CommandResult(self._unknown(name))
         arguments = text.strip().partition(" ")[2].strip()
-        return await command.run(CommandContext(agent, self, row, arguments))
+        settings = await agent.around.bus.settings(row.session_key)
+        return await command.run(CommandContext(agent, self, row, arguments, settings))
 
     @staticmethod
     def name_of(row: InboxRow) -> str | None:
@@ -99,7 +106,7 @@ async def _status(context: CommandContext) -> CommandResult:
     language = context.agent.language
     text = phrases.STATUS.say(
         language,
-        model=context.agent.model.label,
+        model=(await context.agent.models.chain(context.settings.get("model")))[0].name,
         doing=doing.say(language),
         waiting=waiting.queued,
         parked=waiting.parked,

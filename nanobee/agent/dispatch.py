@@ -2,6 +2,7 @@
 
 import logging
 from collections import deque
+from dataclasses import dataclass
 
 import anyio
 from anyio.abc import TaskGroup
@@ -9,6 +10,7 @@ from anyio.abc import TaskGroup
 from nanobee.agent import phrases
 from nanobee.agent.agent import Agent
 from nanobee.agent.commands import Command, CommandContext, CommandResult, Commands
+from nanobee.agent.compaction import Compactor
 from nanobee.agent.turn import Turn
 from nanobee.bus.bus import Claim, InboxRow, NewSend, Stopped, message_of
 from nanobee.bus.lines import LineKind, NewLine, TurnState
@@ -29,6 +31,14 @@ HAND_BACK_SECONDS = 5.0
 STOP = "/stop"
 
 
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A claim whose task runs."""
+
+    claim: Claim
+    scope: anyio.CancelScope
+
+
 class Dispatcher:
     """Claims what is ready and runs it. Every task belongs to the group given to `start`."""
 
@@ -36,11 +46,12 @@ class Dispatcher:
         self._agent = agent
         self._commands = commands
         self._commands.register(Command(STOP, phrases.HELP_STOP, self._never))
+        self._compactor = Compactor(agent)
         self._slots = anyio.Semaphore(MAX_TURNS)
         self._sessions: dict[str, bool] = {}
         self._backlog: deque[str] = deque()
         self._workers = 0
-        self._running: dict[str, tuple[str, anyio.CancelScope]] = {}
+        self._running: dict[str, _Running] = {}
         self._tasks: TaskGroup | None = None
         self._is_draining = False
         self._ended = anyio.Event()
@@ -48,6 +59,7 @@ class Dispatcher:
     def start(self, tasks: TaskGroup) -> None:
         """Run turns from now on."""
         self._tasks = tasks
+        self._compactor.start(tasks)
 
     async def drain(self, seconds: float) -> None:
         """Begin no further turn; return when those that run have ended, or after `seconds`."""
@@ -65,7 +77,8 @@ class Dispatcher:
             return
         if session_key in self._sessions:
             self._sessions[session_key] = True
-            if self._agent.settings.busy is BusyMode.INTERRUPT and session_key in self._running:
+            running = self._running.get(session_key)
+            if running is not None and running.claim.busy is BusyMode.INTERRUPT:
                 self._tasks.start_soon(self._interrupt, session_key, name="interrupt")
         else:
             self._sessions[session_key] = False
@@ -90,7 +103,7 @@ class Dispatcher:
             while not self._is_draining:
                 self._sessions[session_key] = False
                 try:
-                    claim = await self._agent.around.bus.claim(session_key, collects=self._collects)
+                    claim = await self._agent.around.bus.claim(session_key, busy=self._agent.settings.busy)
                 except BusError as error:
                     logger.error("%s: %s", session_key, error)
                     await anyio.sleep(BUS_PAUSE_SECONDS)
@@ -102,10 +115,6 @@ class Dispatcher:
         finally:
             del self._sessions[session_key]
 
-    @property
-    def _collects(self) -> bool:
-        return self._agent.settings.busy in (BusyMode.COLLECT, BusyMode.INTERRUPT)
-
     async def _interrupt(self, session_key: str) -> None:
         try:
             self._cancel(session_key, await self._agent.around.bus.interrupt(session_key))
@@ -114,15 +123,15 @@ class Dispatcher:
 
     def _cancel(self, session_key: str, turn: str | None) -> None:
         """End the task of a turn that the bus has ended already."""
-        running, scope = self._running.get(session_key, (None, None))
-        if scope is not None and running == turn:
-            scope.cancel()
+        running = self._running.get(session_key)
+        if running is not None and running.claim.ref.turn == turn:
+            running.scope.cancel()
 
     async def _run(self, claim: Claim) -> None:
         """Run one claim; whatever happens in it, the session goes on."""
         key = claim.ref.session_key
         with anyio.CancelScope() as scope:
-            self._running[key] = (claim.ref.turn, scope)
+            self._running[key] = _Running(claim, scope)
             try:
                 if claim.rows[0].is_command:
                     await self._run_command(claim)
@@ -151,7 +160,9 @@ class Dispatcher:
             session = await self._agent.around.sessions.load(claim.ref.session_key)
             known = session.lines[-1].seq if session.lines else 0
             session.extend(line for line in claim.lines if line.seq > known)
-            await Turn(self._agent, claim, session).run()
+            turn = Turn(self._agent, claim, session, await self._agent.models.chain(claim.model))
+            await turn.run()
+            self._compactor.look_at(session, turn.composed)
         except (StaleTurnError, BusError):
             raise
         except Exception:
@@ -168,7 +179,8 @@ class Dispatcher:
     async def _run_command(self, claim: Claim) -> None:
         row = claim.rows[0]
         result = await self._commands.run(self._agent, row)
-        await self._agent.around.bus.finish(claim.ref, result.lines, [self._reply(row, result.text)])
+        sends = [self._reply(row, result.text)] if result.text else []
+        await self._agent.around.bus.finish(claim.ref, result.lines, sends, result.requeue)
         self._agent.around.sessions.forget(claim.ref.session_key)
 
     async def _hand_back(self, claim: Claim) -> None:

@@ -76,3 +76,28 @@ NOT_ACCEPTED = Phrase(
     en="Not accepted: too many messages wait. Please send it again later.",
     zh="未接收：排队消息过多，请稍后重发。",
 )
+TOO_LONG = Phrase(
+    en="The conversation is too long for the model, also after shortening it. /new begins a new one; a shorter "
+    "message may help too.",
+    zh="对话对该模型来说过长，缩短后仍放不下。发送 /new 开始新的对话，或发送更短的消息。",
+)
+MODEL_IS = Phrase(en="Model: {model}", zh="模型：{model}")
+MODEL_NOW = Phrase(en="{model} answers here from now on.", zh="从现在起由 {model} 在此回答。")
+MODEL_CHOICES = Phrase(
+    en="/model NAME changes it: {names}, or provider/model", zh="/model 名称 可更换：{names}，或 provider/model"
+)
+NO_SUCH_MODEL = Phrase(en="There is no such model: {reason}", zh="没有这个模型：{reason}")
+BUSY_IS = Phrase(
+    en="While I work, messages are handled by: {mode} (of {modes})", zh="忙时消息处理方式：{mode}（可选 {modes}）"
+)
+NOTHING_TO_UNDO = Phrase(en="There is nothing to undo.", zh="没有可撤销的内容。")
+UNDONE = Phrase(en="Undone: “{text}” and its answer.", zh="已撤销：“{text}”及其回答。")
+HELP_MODEL = Phrase(
+    en="show or change the model of this chat: /model [NAME]", zh="查看或更换本对话的模型：/model [名称]"
+)
+HELP_BUSY = Phrase(
+    en="what becomes of messages while I work: /busy [queue|steer|interrupt|collect]",
+    zh="忙时消息的处理方式：/busy [queue|steer|interrupt|collect]",
+)
+HELP_UNDO = Phrase(en="forget the last message and its answer", zh="撤销最后一条消息及其回答")
+HELP_RETRY = Phrase(en="answer the last message again", zh="重新回答最后一条消息")

@@ -1,22 +1,23 @@
 """Turn: one or more inbound rows to one answer, step by step, each step committed before the next."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from nanobee.agent.agent import Agent
-from nanobee.agent.asking import ask_model
+from nanobee.agent.asking import ask_models
 from nanobee.agent.calls import CallRunner
-from nanobee.agent.phrases import CUT_CALLS, EMPTY_ANSWER, MODEL_FAILED, STEP_LIMIT
+from nanobee.agent.composing import Composed
+from nanobee.agent.models import Choice
+from nanobee.agent.phrases import CUT_CALLS, EMPTY_ANSWER, MODEL_FAILED, STEP_LIMIT, TOO_LONG
 from nanobee.bus.bus import Claim, NewSend, message_of
 from nanobee.bus.lines import LineKind, NewLine, TurnState
-from nanobee.chat import Completion, CompletionRequest, FinishReason, ToolChoice
+from nanobee.chat import Completion, CompletionRequest, FinishReason
 from nanobee.config import BusyMode
-from nanobee.context import build_context
-from nanobee.errors import ProviderError
+from nanobee.errors import ContextLengthError, ProviderError
 from nanobee.messages import LivePart, OutboundMessage, PartKind
 from nanobee.phrases import Phrase
 from nanobee.sessions.session import Session, assistant_line
-from nanobee.system_prompt import TINY
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +25,8 @@ MAX_EMPTY = 3
 """Empty completions in a row, after which the user is told."""
 MAX_CUT = 3
 """Tool calls in a row that the output limit cut, after which the user is told."""
+SHRUNK_SHARE = 0.5
+"""Of the history's budget, after a server said that the request was too long."""
 
 
 @dataclass(slots=True)
@@ -33,7 +36,12 @@ class Turn:
     agent: Agent
     claim: Claim
     session: Session
+    chain: Sequence[Choice]
+    """The models to ask, the first one first."""
+    composed: Composed | None = None
+    """What was sent last, for whoever looks after the history when the turn is over."""
     _cut: int = 0
+    _share: float = 1.0
     _live_part: int = field(default=-1)
 
     async def run(self) -> None:
@@ -47,54 +55,64 @@ class Turn:
         if self.claim.is_resumed and await calls.settle():
             return
         try:
-            for step in range(self.agent.settings.max_steps):
-                completion = await self._ask(may_call=step < self.agent.settings.max_steps - 1)
-                if completion is None:
-                    return await self._fail(EMPTY_ANSWER, times=MAX_EMPTY)
-                if not completion.tool_calls:
-                    return await self._finish(completion, calls)
-                if await self._run_calls(calls, completion):
-                    return
-                if self._cut >= MAX_CUT:
-                    return await self._fail(CUT_CALLS, times=MAX_CUT)
-                await self._steer()
+            await self._work(calls)
+        except ContextLengthError as error:
+            logger.warning("%s: %s", self.session.key, error)
+            await self._fail(TOO_LONG)
         except ProviderError as error:
-            logger.warning("%s: %s: %s", self.session.key, self.agent.model.label, error)
-            return await self._fail(MODEL_FAILED, reason=str(error))
-        await self._fail(STEP_LIMIT, steps=self.agent.settings.max_steps)
+            logger.warning("%s: %s: %s", self.session.key, self.chain[0].model.label, error)
+            await self._fail(MODEL_FAILED, reason=str(error))
+
+    async def _work(self, calls: CallRunner) -> None:
+        max_steps = self.agent.settings.max_steps
+        for step in range(max_steps):
+            completion = await self._ask(may_call=step < max_steps - 1)
+            if completion is None:
+                return await self._fail(EMPTY_ANSWER, times=MAX_EMPTY)
+            if not completion.tool_calls:
+                return await self._finish(completion, calls)
+            if await self._run_calls(calls, completion):
+                return
+            if self._cut >= MAX_CUT:
+                return await self._fail(CUT_CALLS, times=MAX_CUT)
+            await self._steer()
+        await self._fail(STEP_LIMIT, steps=max_steps)
 
     async def _ask(self, may_call: bool) -> Completion | None:
         """One completion with text or calls; None where the model keeps giving neither."""
-        request = self._request(may_call)
         for _ in range(MAX_EMPTY):
-            fragments: list[str] = []
-            self._live_part += 1
-            part = self._part()
-
-            def show(text: str, fragments: list[str] = fragments, part: LivePart = part) -> None:
-                fragments.append(text)
-                self.agent.around.live.publish(part, fragments)
-
-            completion = await ask_model(self.agent.model, request, show)
+            try:
+                completion = await self._ask_once(may_call)
+            except ContextLengthError as error:
+                if self._share < 1.0:
+                    raise
+                logger.warning("%s: %s; asked again with less history", self.session.key, error)
+                self._share = SHRUNK_SHARE
+                completion = await self._ask_once(may_call)
             if completion.tool_calls or completion.content.strip():
                 return completion
-            logger.warning("%s: %s gave an empty answer", self.session.key, self.agent.model.label)
+            logger.warning("%s: %s gave an empty answer", self.session.key, completion.model)
         return None
 
-    def _request(self, may_call: bool) -> CompletionRequest:
-        model, settings = self.agent.model, self.agent.settings
-        system = TINY if model.is_tiny else self.agent.prompt.build()
-        tools = self.agent.tools.specs() if model.takes_tools else ()
-        return CompletionRequest(
-            model=model.name,
-            messages=build_context(
-                system, self.session, model.context_tokens, None if model.is_tiny else self.agent.clock
-            ),
-            tools=tools,
-            tool_choice=ToolChoice.AUTO if may_call else ToolChoice.NONE,
-            max_tokens=settings.max_output_tokens,
-            temperature=settings.temperature,
-        )
+    async def _ask_once(self, may_call: bool) -> Completion:
+        fragments: list[str] = []
+        self._live_part += 1
+        part = self._part()
+
+        def show(text: str) -> None:
+            fragments.append(text)
+            self.agent.around.live.publish(part, fragments)
+
+        def build(choice: Choice) -> CompletionRequest:
+            tools = self.agent.tools.specs()
+            composer = self.agent.composer
+            self.composed = composer.compose(choice, self.session, tools, may_call=may_call, share=self._share)
+            return self.composed.request
+
+        completion, choice = await ask_models(self.chain, self.agent.breaker, build, show)
+        if self.composed is not None:
+            self.agent.composer.calibration.learn(choice.model.label, self.composed.tokens, completion.usage)
+        return replace(completion, model=choice.model.label)
 
     def _part(self, activity: str | None = None) -> LivePart:
         message = message_of(self.claim.rows[-1])
@@ -112,7 +130,7 @@ class Turn:
 
     async def _steer(self) -> None:
         """Take in what was said while the turn ran, where the chat is set so."""
-        if self.agent.settings.busy is not BusyMode.STEER:
+        if self.claim.busy is not BusyMode.STEER:
             return
         rows, lines = await self.agent.around.bus.steer(self.claim.ref)
         if rows:
@@ -120,13 +138,14 @@ class Turn:
             self.session.extend(lines)
 
     async def _finish(self, completion: Completion, calls: CallRunner) -> None:
-        """Store the answer and send it, unless the `message` tool has said the same here already."""
+        """Store the answer and send it.
+
+        Where the `message` tool has said the same here already, the text is empty: it only
+        tells the channel that the turn is over.
+        """
         text = completion.content.strip()
-        lines = [
-            assistant_line(completion),
-            NewLine(LineKind.TURN, {"state": TurnState.DONE}),
-        ]
-        sends = [] if calls.has_said(text) else [self._say(text, PartKind.ANSWER)]
+        lines = [assistant_line(completion), NewLine(LineKind.TURN, {"state": TurnState.DONE})]
+        sends = [self._say("" if calls.has_said(text) else text, PartKind.ANSWER)]
         self.session.extend(await self.agent.around.bus.finish(self.claim.ref, lines, sends))
 
     async def _fail(self, phrase: Phrase, **values: object) -> None:

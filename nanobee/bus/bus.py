@@ -15,6 +15,7 @@ from typing import Protocol
 from nanobee.bus.lines import Line, NewLine
 from nanobee.channel import Arrival, Lane, Receipt
 from nanobee.chat import ToolCall
+from nanobee.config import BusyMode
 from nanobee.messages import Address, InboundMessage, JsonObject, OutboundMessage, OutboundPart, PartKind
 
 
@@ -87,6 +88,10 @@ class Claim:
     """Written by the claim: turn started and the user messages. Empty for a resumed turn."""
     is_resumed: bool
     """The turn was begun before; its lines stand in the session already."""
+    busy: BusyMode = BusyMode.QUEUE
+    """What becomes of messages that come while it runs."""
+    model: str | None = None
+    """The model that a person chose for the session."""
 
     @property
     def address(self) -> Address:
@@ -259,10 +264,11 @@ class Bus(Protocol):
         """The oldest rows that wait for their channel's resolver."""
         ...
 
-    async def claim(self, session_key: str, *, collects: bool = False) -> Claim | None:
+    async def claim(self, session_key: str, *, busy: BusyMode = BusyMode.QUEUE) -> Claim | None:
         """Take the next turn of a session; None while it runs one or has nothing ready.
 
-        With `collects`, all messages that wait make one turn.
+        `busy` is the mode of sessions that have chosen none. Where it is `collect` or
+        `interrupt`, all messages that wait make one turn.
         """
         ...
 
@@ -316,8 +322,16 @@ class Bus(Protocol):
         """Answer an open question of a session, once."""
         ...
 
-    async def finish(self, ref: TurnRef, lines: Sequence[NewLine], sends: Sequence[NewSend] = ()) -> tuple[Line, ...]:
+    async def finish(
+        self,
+        ref: TurnRef,
+        lines: Sequence[NewLine],
+        sends: Sequence[NewSend] = (),
+        requeue: InboundMessage | None = None,
+    ) -> tuple[Line, ...]:
         """End the turn: its rows are done, the session is free. Returns after the commit.
+
+        `requeue` is a message that is to be answered again, as if it had just come.
 
         Raises:
             StaleTurnError: the turn was stopped or taken over.
@@ -337,6 +351,10 @@ class Bus(Protocol):
 
     async def resume(self, session_key: str) -> int:
         """Make a session's parked rows ready again; return how many."""
+        ...
+
+    async def settings(self, session_key: str) -> dict[str, str]:
+        """What a person chose for the session: `model`, `busy`."""
         ...
 
     async def waiting(self, session_key: str) -> Waiting:

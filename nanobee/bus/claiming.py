@@ -1,17 +1,19 @@
 """Claiming: which inbound rows a turn takes, and the lines with which it begins."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 from uuid import uuid4
 
 from nanobee.bus import suspension_table
 from nanobee.bus.bus import Claim, InboxRow, TurnRef, message_of
-from nanobee.bus.journaling import append_lines
+from nanobee.bus.journaling import append_lines, read_settings
 from nanobee.bus.lines import Line, LineKind, NewLine, TurnState
 from nanobee.bus.rows import INBOX_COLUMNS, inbox_row, one
 from nanobee.bus.writer import Transaction
+from nanobee.config import BusyMode
 
+BUSY_MODES = frozenset(BusyMode)
 MAX_COLLECTED = 100
 """Messages that one turn takes at most."""
 
@@ -24,12 +26,16 @@ def next_epoch(tx: Transaction, session_key: str) -> int:
     return int(found[0])
 
 
-def claim(tx: Transaction, session_key: str, collects: bool, now: float) -> Claim | None:
+def claim(tx: Transaction, session_key: str, busy: BusyMode, now: float) -> Claim | None:
     """Take the session's next turn, if it runs none and its head is ready.
 
     A head that answers an open question becomes part of the turn that asked, which is resumed.
-    With `collects` all messages that are ready, up to the first command, make one turn.
+    `busy` is the mode of sessions that have chosen none. In the modes `collect` and `interrupt`
+    all messages that are ready, up to the first command, make one turn.
     """
+    settings = read_settings(tx, session_key)
+    if settings.get("busy") in BUSY_MODES:
+        busy = BusyMode(settings["busy"])
     while True:
         head = _head(tx, session_key, now)
         if head is None:
@@ -38,7 +44,8 @@ def claim(tx: Transaction, session_key: str, collects: bool, now: float) -> Clai
         row, old_turn, is_told = head
         if old_turn is None and not row.is_command and not is_told and suspension_table.take_answer(tx, row, now):
             continue
-        return _claim(tx, session_key, row, old_turn, collects, now)
+        claimed = _claim(tx, session_key, row, old_turn, busy in (BusyMode.COLLECT, BusyMode.INTERRUPT), now)
+        return replace(claimed, busy=busy, model=settings.get("model") or None)
 
 
 def _head(tx: Transaction, session_key: str, now: float) -> tuple[InboxRow, str | None, bool] | None:

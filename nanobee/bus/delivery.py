@@ -142,7 +142,8 @@ class Delivery:
         if may_double:
             logger.warning("%s: part %d is sent again; its last try may have arrived", where, part.id)
         try:
-            platform_ids = await channel.send(part)
+            is_mute = not part.text and not part.attachments and not channel.takes_empty_answers
+            platform_ids = () if is_mute else await channel.send(part)
         except RefusedError as error:
             await self._bury(bus, part, str(error))
         except UnknownOutcomeError as error:

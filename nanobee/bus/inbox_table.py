@@ -142,6 +142,12 @@ def finish(tx: Transaction, ref: TurnRef, now: float) -> None:
     )
 
 
+def requeue(tx: Transaction, ref: TurnRef, message: InboundMessage, now: float) -> None:
+    """Let a message be answered again: it waits as if it had just come."""
+    arrival = Arrival(f"again-{ref.turn}", ref.session_key, message.sender_id, Lane.USER, {}, message=message)
+    _insert(tx, NewRow(arrival, f"again::{ref.turn}"), now)
+
+
 def hand_back(tx: Transaction, ref: TurnRef, now: float) -> None:
     """Give a turn's rows back, with their turn, so that it is resumed."""
     tx.db.execute(

@@ -1,10 +1,11 @@
 """Journaling: session lines and outbox rows, written inside the transaction they belong to."""
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from nanobee.bus.bus import NewSend, TurnRef
-from nanobee.bus.lines import Line, NewLine
+from nanobee.bus.lines import Line, LineKind, NewLine
 from nanobee.bus.rows import one, part_payload, to_json
 from nanobee.bus.writer import Transaction
 from nanobee.errors import StaleTurnError
@@ -48,9 +49,23 @@ def append_lines(
         tx.lines.append((session_key, text))
         placed.append(line)
         seq += 1
+        if new.kind == LineKind.SETTINGS:
+            _merge_settings(tx, session_key, new.data)
     if seq != first:
         tx.db.execute("update session set next_seq = ? where key = ?", (seq, session_key))
     return tuple(placed)
+
+
+def read_settings(tx: Transaction, session_key: str) -> dict[str, str]:
+    """What a person chose for the session: the newest value of each `settings` line's fields."""
+    found = one(tx.db, "select settings from session where key = ?", session_key)
+    whole = json.loads(found[0]) if found else {}
+    return {key: value for key, value in whole.items() if isinstance(value, str)}
+
+
+def _merge_settings(tx: Transaction, session_key: str, data: Mapping[str, object]) -> None:
+    settings = {**read_settings(tx, session_key), **data}
+    tx.db.execute("update session set settings = ? where key = ?", (to_json(settings), session_key))
 
 
 def insert_sends(tx: Transaction, owner: str, turn: str | None, sends: Sequence[NewSend], now: float) -> list[Address]:

@@ -14,6 +14,13 @@ class LineKind(StrEnum):
     TURN = "turn"
     TOOL_STARTED = "tool_started"
     RESET = "reset"
+    """`/new`: nothing before it is context."""
+    UNDONE = "undone"
+    """`from`, `through`: these lines are not context any more."""
+    COMPACTED = "compacted"
+    """`through`, `summary`: the summary stands for the lines up to there."""
+    SETTINGS = "settings"
+    """What a person chose for this session: `model`, `busy`."""
     RECORD = "record"
 
 

@@ -11,6 +11,7 @@ create table session(
     next_row integer not null default 1,
     owner text,
     epoch integer not null default 0,
+    settings text not null default '{}',
     lease_until real
 );
 create table inbox(

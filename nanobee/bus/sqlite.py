@@ -27,13 +27,14 @@ from nanobee.bus.bus import (
 )
 from nanobee.bus.capacity import DEFAULT_LIMITS, Capacity, Limits
 from nanobee.bus.checkpoints import checkpoint
-from nanobee.bus.journaling import append_lines, check_epoch, ensure_session, insert_sends
+from nanobee.bus.journaling import append_lines, check_epoch, ensure_session, insert_sends, read_settings
 from nanobee.bus.lines import Line, LineKind, NewLine
 from nanobee.bus.projection import Projection
 from nanobee.bus.sqlite_outbox import SqliteOutbox
 from nanobee.bus.syncing import Syncer
 from nanobee.bus.writer import Transaction, Writer
 from nanobee.channel import Lane, Receipt
+from nanobee.config import BusyMode
 from nanobee.errors import BusError
 from nanobee.messages import Address, InboundMessage
 
@@ -98,11 +99,11 @@ class SqliteBus(SqliteOutbox):
         """The oldest rows that wait for their channel's resolver."""
         return await self._writer.submit(lambda tx: inbox_table.arriving(tx, limit), is_waited_for=False)
 
-    async def claim(self, session_key: str, *, collects: bool = False) -> Claim | None:
+    async def claim(self, session_key: str, *, busy: BusyMode = BusyMode.QUEUE) -> Claim | None:
         """Take the next turn of a session."""
 
         def operation(tx: Transaction) -> Claim | None:
-            claim = claiming.claim(tx, session_key, collects, time.time())
+            claim = claiming.claim(tx, session_key, busy, time.time())
             if claim is not None:
                 self._note(tx, session_key, claim.lines)
                 checkpoint("claim.stored")
@@ -194,7 +195,13 @@ class SqliteBus(SqliteOutbox):
 
         return await self._writer.submit(operation)
 
-    async def finish(self, ref: TurnRef, lines: Sequence[NewLine], sends: Sequence[NewSend] = ()) -> tuple[Line, ...]:
+    async def finish(
+        self,
+        ref: TurnRef,
+        lines: Sequence[NewLine],
+        sends: Sequence[NewSend] = (),
+        requeue: InboundMessage | None = None,
+    ) -> tuple[Line, ...]:
         """End the turn: its rows are done, the session is free."""
 
         def operation(tx: Transaction) -> tuple[Line, ...]:
@@ -202,6 +209,8 @@ class SqliteBus(SqliteOutbox):
             if any(line.kind == LineKind.RESET for line in lines):
                 suspension_table.cancel(tx, ref.session_key, time.time())
             inbox_table.finish(tx, ref, time.time())
+            if requeue is not None:
+                inbox_table.requeue(tx, ref, requeue, time.time())
             tx.after_commit.append(lambda: self._listener.session_ready(ref.session_key))
             checkpoint("finish.stored")
             return placed
@@ -256,6 +265,15 @@ class SqliteBus(SqliteOutbox):
             return count
 
         return await self._writer.submit(operation)
+
+    async def settings(self, session_key: str) -> dict[str, str]:
+        """What a person chose for the session."""
+
+        def operation(tx: Transaction) -> dict[str, str]:
+            tx.changed = False
+            return read_settings(tx, session_key)
+
+        return await self._writer.submit(operation, is_waited_for=False)
 
     async def waiting(self, session_key: str) -> Waiting:
         """What of a session is under way or waits."""

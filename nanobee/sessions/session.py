@@ -14,27 +14,55 @@ class Session:
 
     def __init__(self, key: str, lines: Iterable[Line] = ()) -> None:
         self.key = key
-        self._lines: list[Line] = list(lines)
+        self._lines: list[Line] = []
+        self._summarized_through = 0
+        self.summary: str | None = None
+        """Stands for the lines up to the newest compaction."""
         self.window_start = 0
-        """`seq` at which the context's history begins; it moves in jumps, for the prompt cache."""
+        """`seq` from which on the history fits its window; it moves in jumps, for the prompt cache."""
+        self.pruned_before = 0
+        """`seq` before which long tool results are left out."""
+        self.extend(lines)
 
     @property
     def lines(self) -> Sequence[Line]:
         """In order."""
         return self._lines
 
+    @property
+    def history_start(self) -> int:
+        """`seq` of the first line that may stand in a context."""
+        return max(self.window_start, self._summarized_through + 1)
+
     def extend(self, lines: Iterable[Line]) -> None:
         """Add what a transition wrote."""
         for line in lines:
-            if line.kind == LineKind.RESET:
-                self._lines.clear()
+            self._read(line)
             self._lines.append(line)
         if len(self._lines) > MAX_LINES:
             del self._lines[: MAX_LINES // 4]
 
+    def _read(self, line: Line) -> None:
+        if line.kind == LineKind.RESET:
+            self._lines.clear()
+            self._summarized_through, self.summary = 0, None
+            self.window_start = self.pruned_before = 0
+        elif line.kind == LineKind.UNDONE:
+            start, through = _number(line, "from"), _number(line, "through")
+            self._lines = [each for each in self._lines if not start <= each.seq <= through]
+        elif line.kind == LineKind.COMPACTED:
+            summary = line.data.get("summary")
+            if isinstance(summary, str):
+                self._summarized_through, self.summary = _number(line, "through"), summary
+
     def turn_lines(self, turn: str) -> list[Line]:
         """The lines of one turn."""
         return [line for line in self._lines if line.turn == turn]
+
+
+def _number(line: Line, key: str) -> int:
+    value = line.data.get(key)
+    return value if isinstance(value, int) else 0
 
 
 def message_line(role: str, content: str, **more: object) -> NewLine:

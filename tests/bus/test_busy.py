@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nanobee.bus.bus import Claim
 from nanobee.bus.checkpoints import NAMES, VARIABLE
+from nanobee.config import BusyMode
 from nanobee.sessions.session import message_line
 from tests.bus.conftest import OpenBus, new_row
 from tests.bus.test_suspensions import texts
@@ -19,11 +20,11 @@ def told(claim: Claim) -> list[object]:
 async def test_collecting_takes_all_messages_up_to_a_command(open_state: OpenBus) -> None:
     async with open_state() as opened:
         await opened.bus.receive([new_row(text) for text in ("one", "two", "/new", "three")])
-        claim = await opened.bus.claim("test:1", collects=True)
+        claim = await opened.bus.claim("test:1", busy=BusyMode.COLLECT)
         assert claim is not None
         assert texts(claim.rows) == told(claim) == ["one", "two"]
         await opened.bus.finish(claim.ref, [])
-        command = await opened.bus.claim("test:1", collects=True)
+        command = await opened.bus.claim("test:1", busy=BusyMode.COLLECT)
         assert command is not None
         assert texts(command.rows) == ["/new"]
 
@@ -49,7 +50,7 @@ async def test_an_interrupt_puts_old_and_new_message_into_one_turn_and_tells_eac
         assert await opened.bus.interrupt("test:1") is None
         await opened.bus.receive([new_row("two")])
         assert await opened.bus.interrupt("test:1") == claim.ref.turn
-        again = await opened.bus.claim("test:1", collects=True)
+        again = await opened.bus.claim("test:1", busy=BusyMode.COLLECT)
         assert again is not None
         assert texts(again.rows) == ["one", "two"]
         assert told(again) == ["two"]

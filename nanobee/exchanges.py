@@ -1,0 +1,133 @@
+"""Exchanges: a session's lines as user messages with what followed each, legal whatever stands in them.
+
+Legal means: an assistant message has text or calls; each call is answered exactly once, directly
+after it; the history begins with a user message; roles alternate; arguments are one JSON object.
+History is shaped on a copy, the lines stay as they are.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nanobee.arguments import parse_arguments
+from nanobee.bus.lines import Line, LineKind
+from nanobee.chat import ChatMessage, ToolCall
+from nanobee.clock import Clock
+from nanobee.errors import ToolError
+
+UNKNOWN_OUTCOME = (
+    "Outcome unknown: the process ended while this call ran. It may have taken effect, in whole or in part. "
+    "Check before you repeat it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A user message, and everything up to the next one."""
+
+    seq: int
+    """Of its first line."""
+    user: ChatMessage
+    steps: tuple[tuple[ChatMessage, ...], ...]
+    """Each an assistant message with the results of its calls."""
+
+
+def read_exchanges(lines: Sequence[Line], clock: Clock | None = None, start: int = 0) -> Iterator[Exchange]:
+    """The exchanges that stand in a session's lines from `seq` `start` on."""
+    seq = 0
+    user: ChatMessage | None = None
+    steps: list[list[ChatMessage]] = []
+    for line in lines:
+        if line.seq < start or line.kind not in (LineKind.MESSAGE, LineKind.RECORD):
+            continue
+        role = line.data.get("role", "assistant")
+        if role == "user":
+            text = _user_text(line, clock)
+            answered = _legal(steps)
+            steps = []
+            if user is not None and not answered:
+                # A turn that failed left its message unanswered: both are read as one.
+                user = replace(user, content=f"{user.content}\n\n{text}")
+                continue
+            if user is not None:
+                yield Exchange(seq, user, answered)
+            seq, user = line.seq, ChatMessage("user", text)
+        elif user is not None and role == "assistant":
+            steps.append([_assistant(line)])
+        elif steps and role == "tool":
+            steps[-1].append(_tool(line))
+    if user is not None:
+        yield Exchange(seq, user, _legal(steps))
+
+
+def _user_text(line: Line, clock: Clock | None) -> str:
+    text = _text(line.data, "content")
+    quoted = _text(line.data, "quoted")
+    if quoted:
+        marked = "\n".join(f"> {row}" for row in quoted.splitlines())
+        text = f"{marked}\n\n{text}"
+    if clock is None:
+        return text or "(empty message)"
+    name = _text(line.data, "name")
+    stamp = clock.local(line.at).strftime("%Y-%m-%d %H:%M")
+    return f"[{stamp}{f' {name}' if name else ''}] {text}"
+
+
+def _assistant(line: Line) -> ChatMessage:
+    calls = []
+    found = line.data.get("tool_calls")
+    for call in found if isinstance(found, list) else []:
+        if isinstance(call, Mapping) and call.get("id") and call.get("name"):
+            calls.append(ToolCall(str(call["id"]), str(call["name"]), legal_arguments(call.get("arguments"))))
+    return ChatMessage(
+        "assistant", _text(line.data, "content"), tuple(calls), reasoning=_text(line.data, "reasoning") or None
+    )
+
+
+def _tool(line: Line) -> ChatMessage:
+    return ChatMessage("tool", _text(line.data, "content"), tool_call_id=_text(line.data, "tool_call_id"))
+
+
+def _text(data: Mapping[str, object], key: str) -> str:
+    value = data.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def legal_arguments(arguments: object) -> str:
+    """The arguments of a call as a request may carry them: the text of one JSON object.
+
+    What was loosely written (an object inside a string, a list of one) is set right as the
+    registry does it; anything else becomes `{}`.
+    """
+    if not isinstance(arguments, str):
+        return "{}"
+    try:
+        whole = parse_arguments(arguments)
+    except ToolError:
+        return "{}"
+    return json.dumps(whole, ensure_ascii=False)
+
+
+def _legal(steps: Sequence[Sequence[ChatMessage]]) -> tuple[tuple[ChatMessage, ...], ...]:
+    legal: list[tuple[ChatMessage, ...]] = []
+    seen: set[str] = set()
+    for assistant, *results in steps:
+        calls = tuple(call for call in assistant.tool_calls if call.id not in seen)
+        calls = tuple({call.id: call for call in calls}.values())
+        seen.update(call.id for call in calls)
+        if not calls and not assistant.content.strip():
+            continue
+        if not calls and legal and len(legal[-1]) == 1:
+            # Two texts in a row (the second came from elsewhere) are read as one.
+            last = legal[-1][0]
+            legal[-1] = (replace(last, content=f"{last.content}\n\n{assistant.content}"),)
+            continue
+        answers = {result.tool_call_id: result for result in reversed(results)}
+        unknown = ChatMessage("tool", UNKNOWN_OUTCOME)
+        legal.append(
+            (
+                replace(assistant, tool_calls=calls),
+                *(replace(answers.get(call.id, unknown), tool_call_id=call.id) for call in calls),
+            )
+        )
+    return tuple(legal)
