@@ -32,6 +32,8 @@ STOP_GRACE_SECONDS = 1.0
 """How long calls under way may go on when the channel closes."""
 CLOSE_SECONDS = 0.25
 """How long the closing of idle connections may take."""
+MAX_FRAME_SECONDS = 3.0
+"""How long one look at a growing answer may take; its final text waits behind it."""
 MAX_POLL_SILENCE_SECONDS = 10.0
 """How long a long poll may keep silent after the time that it was asked to wait."""
 CALL_SLACK_SECONDS = 5.0
@@ -106,6 +108,30 @@ class TelegramApi:
         """
         return await self._call_whole("send_Message", parameters)
 
+    async def edit_message(self, parameters: JsonObject) -> None:
+        """Give a message its final text.
+
+        Raises:
+            ApiFault: the call failed.
+        """
+        await self._call_whole("edit_Message_Text", parameters)
+
+    async def show_edit(self, parameters: JsonObject) -> None:
+        """Give a message a text that others follow.
+
+        Raises:
+            ApiFault: the call failed, or did not end soon.
+        """
+        await self._call_soon("edit_Message_Text", parameters)
+
+    async def show_draft(self, parameters: JsonObject) -> None:
+        """Show what is about to be said.
+
+        Raises:
+            ApiFault: the call failed, or did not end soon.
+        """
+        await self._call_soon("send_Message_Draft", parameters)
+
     async def delete_webhook(self) -> None:
         """Make polling possible again; updates that wait are kept.
 
@@ -140,6 +166,13 @@ class TelegramApi:
                 if self._last_call_ended is not None and not self._under_way:
                     self._last_call_ended.set()
         raise ApiFault("Telegram did not answer in time")
+
+    async def _call_soon(self, endpoint: str, parameters: JsonObject) -> None:
+        """Call for a short time only, since something that matters more may wait behind it."""
+        with anyio.move_on_after(MAX_FRAME_SECONDS):
+            await self._call(endpoint, parameters, MAX_FRAME_SECONDS)
+            return
+        raise ApiFault("Telegram did not answer soon")
 
     async def _call(self, endpoint: str, parameters: JsonObject, read_timeout: float) -> Json:
         """Make one call. The endpoint is spelled `send_Message`.

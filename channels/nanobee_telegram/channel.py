@@ -1,7 +1,7 @@
 """TelegramChannel: one Telegram bot, by long polling."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -9,41 +9,50 @@ import anyio
 
 from nanobee.channel import Channel, ChannelStatus, Inbox
 from nanobee.errors import PluginError, RefusedError
-from nanobee.messages import Json, JsonObject, OutboundPart
+from nanobee.messages import Json, JsonObject, LivePart, OutboundPart
 from nanobee_telegram.faults import ApiFault, delivery_error, repair
 from nanobee_telegram.health import Health
+from nanobee_telegram.parameters import edit_parameters, message_id_of, message_parameters
 from nanobee_telegram.settings import TelegramSettings
+from nanobee_telegram.streaming import Streamer
 from nanobee_telegram.text import clean, split_text
 
 if TYPE_CHECKING:
     from nanobee_telegram.api import TelegramApi
-    from nanobee_telegram.polling import Sleep
+    from nanobee_telegram.polling import Poller, Sleep
 
 MAX_REPAIRS = 3
 """How often one send is tried again without what Telegram refused of it."""
-GENERAL_TOPIC = "1"
-"""A forum's first topic, which Telegram refuses to be told by its id."""
 MISSING_SDK = 'the Telegram channel needs python-telegram-bot: pip install "nanobee-gateway[telegram]"'
 
 logger = logging.getLogger(__name__)
 
 
 class TelegramChannel(Channel[TelegramSettings]):
-    """Receives text by long polling and sends text; the SDK is imported by the first use.
+    """Receives text by long polling, sends text and shows it while it grows; the SDK is imported by the first use.
 
     Raises:
         PluginError: python-telegram-bot is not installed.
     """
 
     settings_type = TelegramSettings
+    can_stream = True
 
-    def __init__(self, name: str, settings: TelegramSettings, *, sleep: "Sleep" = anyio.sleep) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: TelegramSettings,
+        *,
+        sleep: "Sleep" = anyio.sleep,
+        now: Callable[[], float] = anyio.current_time,
+    ) -> None:
         super().__init__(name, settings)
         if find_spec("telegram") is None:
             raise PluginError(MISSING_SDK)
         self._sleep = sleep
         self._health = Health(name)
         self._api: TelegramApi | None = None
+        self._streamer = Streamer(name, settings.streaming, self._open_api, now)
 
     @property
     def account(self) -> str:
@@ -56,9 +65,14 @@ class TelegramChannel(Channel[TelegramSettings]):
             api = self._open_api()
             from nanobee_telegram.polling import Poller
 
-            await Poller(self.name, self.settings, api, self._health, self._sleep).run(inbox)
+            poller = Poller(self.name, self.settings, api, self._health, self._sleep)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._streamer.run)
+                failure = await _failure(poller, inbox)
+                tasks.cancel_scope.cancel()
         finally:
             await self.aclose()
+        raise failure
 
     async def send(self, part: OutboundPart) -> tuple[str, ...]:
         text = clean(part.text)
@@ -66,12 +80,18 @@ class TelegramChannel(Channel[TelegramSettings]):
             raise RefusedError("files cannot be sent to Telegram yet")
         if not text.strip():
             raise RefusedError("there is no text to send")
+        await self._streamer.close(part.address)
+        api = self._open_api()
+        if part.handle and await self._complete(api, part, text):
+            return part.handle
+        reply_to = part.reply_to if part.part == 0 else None
         try:
-            message = await self._send_repaired(self._open_api(), _parameters(part, text))
+            return message_id_of(await self._send_repaired(api, message_parameters(part.address, text, reply_to)))
         except ApiFault as fault:
             raise delivery_error(fault) from None
-        message_id = message.get("message_id") if isinstance(message, dict) else None
-        return () if message_id is None else (str(message_id),)
+
+    async def stream(self, part: LivePart, text: str) -> tuple[str, ...]:
+        return await self._streamer.show(part, text)
 
     def split(self, text: str) -> Sequence[str]:
         return split_text(text)
@@ -96,6 +116,18 @@ class TelegramChannel(Channel[TelegramSettings]):
             self._api = TelegramApi(self.settings)
         return self._api
 
+    async def _complete(self, api: "TelegramApi", part: OutboundPart, text: str) -> bool:
+        """Make the streamed message the final text; False where there is none any more."""
+        try:
+            await api.edit_message(edit_parameters(part.address, part.handle[0], text))
+        except ApiFault as fault:
+            if fault.is_uneditable:
+                logger.info("channel %s: a streamed message is gone; its text is sent anew: %s", self.name, fault)
+                return False
+            if not fault.is_unmodified:
+                raise delivery_error(fault, may_repeat=True) from None
+        return True
+
     async def _send_repaired(self, api: "TelegramApi", parameters: JsonObject) -> Json:
         for _ in range(MAX_REPAIRS):
             try:
@@ -109,15 +141,9 @@ class TelegramChannel(Channel[TelegramSettings]):
         return await api.send_message(parameters)
 
 
-def _parameters(part: OutboundPart, text: str) -> JsonObject:
-    """What `sendMessage` is called with: plain text, in the right topic, as a reply on its first part."""
-    parameters: dict[str, Json] = {
-        "chat_id": part.address.chat_id,
-        "text": text,
-        "link_preview_options": {"is_disabled": True},
-    }
-    if part.address.thread not in (None, GENERAL_TOPIC):
-        parameters["message_thread_id"] = part.address.thread
-    if part.reply_to is not None and part.reply_to.isdecimal() and part.part == 0:
-        parameters["reply_parameters"] = {"message_id": int(part.reply_to), "allow_sending_without_reply": True}
-    return parameters
+async def _failure(poller: "Poller", inbox: Inbox) -> Exception:
+    """How polling ends; raised inside of a task group, it would come out wrapped."""
+    try:
+        await poller.run(inbox)
+    except Exception as error:
+        return error

@@ -17,6 +17,7 @@ _NOT_TAKEN_STATUSES = frozenset({500, 502, 503})
 """Telegram's front end says these when it could not take the call; any other 5xx may come after the message."""
 _KIND = re.compile("^(?:Bad Request|Conflict|Forbidden|Internal Server Error|Too Many Requests): ")
 """Telegram's word for a status; the status stands behind the reason anyway."""
+_UNEDITABLE = ("message to edit not found", "message can't be edited", "message_id_invalid")
 _MAX_REASON_CHARS = 200
 _MAX_NUMBER = 2**53
 """Chat ids are smaller; neither NaN nor infinity is."""
@@ -53,6 +54,17 @@ class ApiFault(Exception):
         return self.is_refused and self.status in (401, 404)
 
     @property
+    def is_unmodified(self) -> bool:
+        """Whether an edit was refused because the message has that text already: it is as it should be."""
+        return self.is_refused and "message is not modified" in self.reason.lower()
+
+    @property
+    def is_uneditable(self) -> bool:
+        """Whether an edit was refused because its message is gone, or can be edited no more."""
+        said = self.reason.lower()
+        return self.moved_to is not None or (self.is_refused and any(words in said for words in _UNEDITABLE))
+
+    @property
     def is_conflict(self) -> bool:
         """Whether somebody else receives this bot's updates."""
         return self.status == 409
@@ -82,13 +94,13 @@ def fault_of_answer(status: int, payload: bytes, token: str) -> ApiFault:
     )
 
 
-def delivery_error(fault: ApiFault) -> DeliveryError:
-    """The fault of a send in our own terms."""
+def delivery_error(fault: ApiFault, *, may_repeat: bool = False) -> DeliveryError:
+    """The fault of a send in our own terms; a call that `may_repeat` does no harm when it is made twice."""
     if fault.is_auth:
         return NotSentError(fault.reason, AUTH_RETRY_SECONDS)
     if fault.is_refused:
         return RefusedError(fault.reason)
-    if fault.is_not_sent:
+    if fault.is_not_sent or may_repeat:
         return NotSentError(fault.reason, fault.retry_after_seconds)
     return UnknownOutcomeError(fault.reason)
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from nanobee.channel import Arrival, Inbox
 from nanobee.errors import BusError, ChannelAuthError
@@ -42,7 +42,7 @@ class Poller:
         self._health = health
         self._sleep = sleep
 
-    async def run(self, inbox: Inbox) -> None:
+    async def run(self, inbox: Inbox) -> NoReturn:
         """Poll, store, and only then go on to the next updates.
 
         Raises:

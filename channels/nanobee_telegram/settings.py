@@ -7,6 +7,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from nanobee.config import ChannelSettings
 
+Streaming = Literal["auto", "draft", "edit", "off"]
 _TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]+")
 
 
@@ -22,6 +23,9 @@ class TelegramSettings(ChannelSettings):
     """`http://`, `https://`, `socks5://`; None takes the environment's."""
     group_policy: Literal["mention", "all"] = "mention"
     """What is heard in groups: what is said to the bot (mention, reply, command), or everything."""
+    streaming: Streaming = "auto"
+    """How an answer is shown while it grows: `draft` in private chats only, `edit` as a message that
+    is edited, `auto` the one in private chats and the other in groups."""
     poll_timeout_seconds: int = Field(default=30, ge=1, le=50)
     """How long Telegram holds a request for updates open when there are none."""
     connect_timeout_seconds: float = Field(default=10.0, gt=0)

@@ -36,6 +36,8 @@ class TelegramChat:
     is_forum: bool = False
     topics: dict[int, str] = field(default_factory=dict)
     messages: dict[int, JsonObject] = field(default_factory=dict)
+    drafts: dict[int, str] = field(default_factory=dict)
+    """What people see of answers under way, by draft id, until the bot's next message; it does not age here."""
     is_blocked: bool = False
     """The person blocked the bot, or it was thrown out of the group."""
     moved_to: int | None = None
@@ -87,7 +89,52 @@ class TelegramChat:
         message = self._envelope(self._topic_for(parameters.get("message_thread_id")))
         message |= {"from": bot, "text": text, **self._reply_for(parameters.get("reply_parameters"))}
         self._keep(message)
+        self.drafts.clear()
         return message
+
+    def edit(self, bot: JsonObject, text: str, parameters: JsonObject) -> JsonObject:
+        """Give a message of the bot another text.
+
+        Raises:
+            RefusalError: it is not there, not the bot's, or has that text.
+        """
+        message = self._named(parameters, "message to edit not found")
+        if message.get("from") != bot:
+            raise RefusalError(400, "Bad Request: message can't be edited")
+        if message.get("text") == text:
+            raise RefusalError(
+                400,
+                "Bad Request: message is not modified: specified new message content and reply markup are exactly the"
+                " same as a current content and reply markup of the message",
+            )
+        message = {**message, "text": text, "edit_date": int(time.time())}
+        self._keep(message)
+        return message
+
+    def delete(self, parameters: JsonObject) -> bool:
+        """Remove a message.
+
+        Raises:
+            RefusalError: it is not there.
+        """
+        message = self._named(parameters, "message to delete not found")
+        del self.messages[int(str(message["message_id"]))]
+        return True
+
+    def take_draft(self, text: str, parameters: JsonObject) -> bool:
+        """Show what the bot is about to say; an empty text shows that it thinks.
+
+        Raises:
+            RefusalError: the chat is not private, or the draft has no number.
+        """
+        if self.type != "private":
+            raise RefusalError(400, "Bad Request: TEXTDRAFT_PEER_INVALID")
+        draft_id = parameters.get("draft_id")
+        if not isinstance(draft_id, int) or draft_id == 0:
+            raise RefusalError(400, "Bad Request: draft_id must be non-zero")
+        self._topic_for(parameters.get("message_thread_id"))
+        self.drafts[draft_id] = text
+        return True
 
     def as_json(self) -> JsonObject:
         """The `chat` of its messages."""
@@ -105,6 +152,13 @@ class TelegramChat:
 
     def _keep(self, message: JsonObject) -> None:
         self.messages[int(str(message["message_id"]))] = message
+
+    def _named(self, parameters: JsonObject, missing: str) -> JsonObject:
+        message_id = parameters.get("message_id")
+        message = self.messages.get(message_id) if isinstance(message_id, int) else None
+        if message is None:
+            raise RefusalError(400, f"Bad Request: {missing}")
+        return message
 
     def _topic_for(self, thread: Json) -> int | None:
         if thread is None or not (self.is_forum or self.type == "private"):

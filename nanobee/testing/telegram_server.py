@@ -35,7 +35,7 @@ TOKEN = "123456:TEST-token"
 _JSON_PARAMETERS = frozenset(
     {"allowed_updates", "entities", "link_preview_options", "reply_markup", "reply_parameters"}
 )
-_NUMBERS = frozenset({"chat_id", "limit", "message_thread_id", "offset", "timeout"})
+_NUMBERS = frozenset({"chat_id", "draft_id", "limit", "message_id", "message_thread_id", "offset", "timeout"})
 
 
 @dataclass
@@ -150,6 +150,10 @@ class TelegramServer:
         await self._watch.until(lambda: len(answered()) >= count)
         return answered()
 
+    async def wait_texts(self, *texts: str, chat_id: int | None = None) -> None:
+        """Wait until exactly these texts of the bot stand in the chat, or in all."""
+        await self._watch.until(lambda: [message["text"] for message in self.sent(chat_id)] == list(texts))
+
     async def wait_acknowledged(self, count: int) -> list[int]:
         """Wait until so many updates were acknowledged, and return their ids."""
         await self._watch.until(lambda: len(self.updates.acknowledged) >= count)
@@ -208,11 +212,18 @@ class TelegramServer:
                 self.updates.has_webhook = False
                 return True
             case "sendMessage":
-                return self._send(call.parameters)
+                return self._chat_of(call.parameters).receive(self.bot, _text(call.parameters), call.parameters)
+            case "editMessageText":
+                return self._chat_of(call.parameters).edit(self.bot, _text(call.parameters), call.parameters)
+            case "deleteMessage":
+                return self._chat_of(call.parameters).delete(call.parameters)
+            case "sendMessageDraft":
+                text = _text(call.parameters) if call.parameters.get("text") else ""
+                return self._chat_of(call.parameters).take_draft(text, call.parameters)
         raise RefusalError(404, "Not Found")
 
-    def _send(self, parameters: JsonObject) -> JsonObject:
-        text = accept_text(parameters.get("text"), parameters.get("parse_mode"), parameters.get("entities"))
+    def _chat_of(self, parameters: JsonObject) -> TelegramChat:
+        """The chat that a call names, where the bot may write in it."""
         chat_id = parameters.get("chat_id")
         chat = self.chats.get(chat_id) if isinstance(chat_id, int) else None
         if chat is None:
@@ -226,7 +237,7 @@ class TelegramServer:
         if chat.is_blocked:
             was = "blocked by the user" if chat.type == "private" else f"kicked from the {chat.type} chat"
             raise RefusalError(403, f"Forbidden: bot was {was}")
-        return chat.receive(self.bot, text, parameters)
+        return chat
 
     def _cut(self, request: web.Request, call: Call) -> web.Response:
         if request.transport is not None:
@@ -297,6 +308,10 @@ def _typed(name: str, value: Json) -> Json:
             return value
         return parsed
     return value
+
+
+def _text(parameters: JsonObject) -> str:
+    return accept_text(parameters.get("text"), parameters.get("parse_mode"), parameters.get("entities"))
 
 
 def _chat_id(message: JsonObject) -> Json:

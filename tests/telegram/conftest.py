@@ -30,6 +30,20 @@ class Pauses:
         await self._watch.until(lambda: len(self.asked) >= count)
 
 
+class Clock:
+    """Stands in for the event loop's clock: time passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def tick(self, seconds: float) -> None:
+        """Let time pass."""
+        self.seconds += seconds
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[TelegramServer]:
     async with TelegramServer(TOKEN) as server:
@@ -41,18 +55,23 @@ def pauses() -> Pauses:
     return Pauses()
 
 
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
 OpenChannel = Callable[..., TelegramChannel]
 """Takes the settings' keys; token and address are filled in."""
 
 
 @pytest.fixture
-async def open_channel(server: TelegramServer, pauses: Pauses) -> AsyncIterator[OpenChannel]:
+async def open_channel(server: TelegramServer, pauses: Pauses, clock: Clock) -> AsyncIterator[OpenChannel]:
     """Makes channels on the fake; they are closed after the test."""
     opened: list[TelegramChannel] = []
 
     def open_channel(**keys: object) -> TelegramChannel:
         settings = {"token": SecretStr(TOKEN), "base_url": server.base_url, **keys}
-        channel = TelegramChannel("telegram", TelegramSettings.model_validate(settings), sleep=pauses)
+        channel = TelegramChannel("telegram", TelegramSettings.model_validate(settings), sleep=pauses, now=clock)
         opened.append(channel)
         return channel
 

@@ -165,6 +165,44 @@ async def test_faults_meet_the_calls_they_are_for(server: TelegramServer, call: 
     assert [recorded.status for recorded in server.named("sendMessage")] == [429, -1, -1]
 
 
+async def test_a_message_is_edited_where_it_is_the_bots_and_changes(server: TelegramServer, call: Client) -> None:
+    ann = server.private(1001)
+    question = ann.says("hi")
+    answer = (await call("sendMessage", chat_id=1001, text="one"))["result"]
+
+    async def edit(text: str, message_id: Any = answer["message_id"]) -> Any:
+        return await call("editMessageText", chat_id=1001, message_id=message_id, text=text)
+
+    assert (await edit("two"))["result"]["text"] == "two"
+    assert [message["text"] for message in server.sent()] == ["two"]
+    assert (await edit("two"))["description"].startswith("Bad Request: message is not modified")
+    assert (await edit(""))["description"] == "Bad Request: message text is empty"
+    assert (await edit("x" * 4097))["description"] == "Bad Request: message is too long"
+    assert (await edit("x", question["message_id"]))["description"] == "Bad Request: message can't be edited"
+    assert (await call("deleteMessage", chat_id=1001, message_id=answer["message_id"]))["ok"] is True
+    assert (await edit("three"))["description"] == "Bad Request: message to edit not found"
+    gone = await call("deleteMessage", chat_id=1001, message_id=answer["message_id"])
+    assert gone["description"] == "Bad Request: message to delete not found"
+    assert server.sent() == []
+
+
+async def test_a_draft_is_seen_in_a_private_chat_until_the_next_message(server: TelegramServer, call: Client) -> None:
+    ann = server.private(1001)
+    server.group(-5)
+    for text in ("one", "one two", ""):
+        assert (await call("sendMessageDraft", chat_id=1001, draft_id=7, text=text))["result"] is True
+        assert ann.drafts == {7: text}
+    assert server.sent() == []
+    await call("sendMessage", chat_id=1001, text="one two three")
+    assert ann.drafts == {}
+    in_group = await call("sendMessageDraft", chat_id=-5, draft_id=7, text="one")
+    assert in_group["description"] == "Bad Request: TEXTDRAFT_PEER_INVALID"
+    assert (await call("sendMessageDraft", chat_id=1001, draft_id=0, text="one"))["error_code"] == 400
+    assert (await call("sendMessageDraft", chat_id=1001, draft_id=7, text="x" * 4097))["error_code"] == 400
+    topic = await call("sendMessageDraft", chat_id=1001, draft_id=7, text="one", message_thread_id=9)
+    assert topic["description"] == "Bad Request: message thread not found"
+
+
 async def test_an_outage_refuses_and_ends_connections(server: TelegramServer, call: Client) -> None:
     await call("getMe")
     await server.stop_listening()
