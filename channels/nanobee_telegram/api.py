@@ -116,6 +116,14 @@ class TelegramApi:
         """
         await self._call_whole("edit_Message_Text", parameters)
 
+    async def delete_message(self, parameters: JsonObject) -> None:
+        """Remove a message.
+
+        Raises:
+            ApiFault: the call failed.
+        """
+        await self._call_whole("delete_Message", parameters)
+
     async def show_edit(self, parameters: JsonObject) -> None:
         """Give a message a text that others follow.
 

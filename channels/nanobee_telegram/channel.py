@@ -9,10 +9,10 @@ import anyio
 
 from nanobee.channel import Channel, ChannelStatus, Inbox
 from nanobee.errors import PluginError, RefusedError
-from nanobee.messages import Json, JsonObject, LivePart, OutboundPart
+from nanobee.messages import Json, JsonObject, LivePart, OutboundPart, PartKind
 from nanobee_telegram.faults import ApiFault, delivery_error, repair
 from nanobee_telegram.health import Health
-from nanobee_telegram.parameters import edit_parameters, message_id_of, message_parameters
+from nanobee_telegram.parameters import deletion_parameters, edit_parameters, message_id_of, message_parameters
 from nanobee_telegram.settings import TelegramSettings
 from nanobee_telegram.streaming import Streamer
 from nanobee_telegram.text import clean, split_text
@@ -37,6 +37,7 @@ class TelegramChannel(Channel[TelegramSettings]):
 
     settings_type = TelegramSettings
     can_stream = True
+    takes_empty_answers = True
 
     def __init__(
         self,
@@ -78,10 +79,13 @@ class TelegramChannel(Channel[TelegramSettings]):
         text = clean(part.text)
         if part.attachments:
             raise RefusedError("files cannot be sent to Telegram yet")
-        if not text.strip():
+        is_end = not text and part.kind is PartKind.ANSWER
+        if not text.strip() and not is_end:
             raise RefusedError("there is no text to send")
         await self._streamer.close(part.address)
         api = self._open_api()
+        if is_end:
+            return await self._take_back(api, part)
         if part.handle and await self._complete(api, part, text):
             return part.handle
         reply_to = part.reply_to if part.part == 0 else None
@@ -115,6 +119,17 @@ class TelegramChannel(Channel[TelegramSettings]):
                 raise PluginError(f"{MISSING_SDK} ({error.name} cannot be imported)") from error
             self._api = TelegramApi(self.settings)
         return self._api
+
+    async def _take_back(self, api: "TelegramApi", part: OutboundPart) -> tuple[str, ...]:
+        """Remove a streamed message to which nothing is added: the turn has said the same by itself."""
+        if part.handle:
+            try:
+                await api.delete_message(deletion_parameters(part.address, part.handle[0]))
+            except ApiFault as fault:
+                if not fault.is_refused or fault.is_auth:
+                    raise delivery_error(fault, may_repeat=True) from None
+                logger.info("channel %s: a streamed message is left as it is: %s", self.name, fault)
+        return ()
 
     async def _complete(self, api: "TelegramApi", part: OutboundPart, text: str) -> bool:
         """Make the streamed message the final text; False where there is none any more."""

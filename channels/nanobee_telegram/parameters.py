@@ -19,6 +19,11 @@ def edit_parameters(address: Address, message_id: str, text: str) -> JsonObject:
     return {"chat_id": address.chat_id, "message_id": message_id, **_plain(text)}
 
 
+def deletion_parameters(address: Address, message_id: str) -> JsonObject:
+    """For `deleteMessage`."""
+    return {"chat_id": address.chat_id, "message_id": message_id}
+
+
 def draft_parameters(address: Address, draft_id: int, text: str) -> JsonObject:
     """For `sendMessageDraft`."""
     return {**_place(address), "draft_id": draft_id, "text": text}

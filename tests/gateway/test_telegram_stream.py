@@ -110,3 +110,19 @@ async def test_a_short_answer_costs_one_call(rig: GatewayRig, model: ModelServer
                 await telegram.wait_for("sendMessage", number)
     assert {call.method for call in telegram.calls} == {"getMe", "getUpdates", "sendMessage"}
     assert len(telegram.named("sendMessage")) == 5
+
+
+async def test_a_text_that_was_said_already_is_not_left_there_as_a_stream(
+    rig: GatewayRig, model: ModelServer, telegram: TelegramServer
+) -> None:
+    group = telegram.group(-1001)
+    hold = anyio.Event()
+    model.reply_calls(("message", {"text": "".join(WORDS)}))
+    model.reply_bytes([*chunks(*WORDS), hold, END])
+    with anyio.fail_after(LIMIT_SECONDS):
+        async with rig.open(others={"telegram": open_channel(telegram)}):
+            group.says("@nanobee_bot go", sender=1001)
+            await telegram.wait_for("sendMessage", 2)
+            hold.set()
+            await telegram.wait_for("deleteMessage")
+            await telegram.wait_texts("".join(WORDS).strip())

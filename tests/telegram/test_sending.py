@@ -212,10 +212,17 @@ async def test_a_caller_that_is_cancelled_already_sends_nothing(
     assert server.calls == []
 
 
-@pytest.mark.parametrize("text", ["", "  \n\t "])
-async def test_an_empty_text_is_never_sent(server: TelegramServer, open_channel: OpenChannel, text: str) -> None:
+@pytest.mark.parametrize(("text", "kind"), [("", PartKind.NOTICE), ("  \n\t ", PartKind.ANSWER)])
+async def test_an_empty_text_is_never_sent(
+    server: TelegramServer, open_channel: OpenChannel, text: str, kind: PartKind
+) -> None:
     with pytest.raises(RefusedError, match="no text"):
-        await open_channel().send(part_of(ANN, text))
+        await open_channel().send(OutboundPart(1, ANN, text, kind))
+    assert server.calls == []
+
+
+async def test_an_answer_without_text_costs_nothing(server: TelegramServer, open_channel: OpenChannel) -> None:
+    assert await open_channel().send(OutboundPart(1, ANN, "", PartKind.ANSWER)) == ()
     assert server.calls == []
 
 

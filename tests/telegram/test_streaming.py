@@ -256,6 +256,23 @@ async def test_of_several_parts_the_first_completes_the_streamed_message(
     assert str(server.sent()[0]["message_id"]) == handle[0]
 
 
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_a_streamed_message_to_which_nothing_is_added_is_removed(
+    server: TelegramServer, open_channel: OpenChannel, clock: Clock, is_gone: bool
+) -> None:
+    group = server.group(-1001)
+    answer = begin(open_channel(), clock, GROUP)
+    await answer.grow("the same")
+    await answer.grow("the same as")
+    if is_gone:
+        group.messages.clear()
+    server.faults.fail("deleteMessage", 502, "Bad Gateway")
+    with pytest.raises(NotSentError):
+        await answer.finish("")
+    assert await answer.finish("") == ()
+    assert server.sent() == []
+
+
 @pytest.mark.parametrize("address", [ANN, GROUP])
 async def test_a_flood_limit_stops_frames_for_its_time_and_never_the_final_text(
     server: TelegramServer, open_channel: OpenChannel, clock: Clock, address: Address
