@@ -31,6 +31,19 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Echo:
+    """What an API wants back unchanged with the message that it came with: signatures, encrypted reasoning.
+
+    Only the provider that made it reads it; everybody else keeps it beside the message.
+    """
+
+    source: str
+    """The API and the host that made it (`anthropic:api.anthropic.com`); another one is not sent it."""
+    data: object
+    """A JSON value."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChatMessage:
     """One entry of a request, with a role.
 
@@ -43,6 +56,7 @@ class ChatMessage:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     reasoning: str | None = None
+    echo: Echo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +115,8 @@ class Usage:
     """The part of `input_tokens` that the server read from its prompt cache."""
     reasoning_tokens: int = 0
     """The part of `output_tokens` that was reasoning."""
+    cache_write_tokens: int = 0
+    """The part of `input_tokens` that the server put into its prompt cache, where it tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +130,8 @@ class Completion:
     usage: Usage = field(default_factory=Usage)
     model: str = ""
     """The model that the server says answered."""
+    echo: Echo | None = None
+    """Goes into the history with the message."""
 
 
 class ToolChoice(StrEnum):
@@ -123,6 +141,22 @@ class ToolChoice(StrEnum):
     NONE = "none"
     FORCED = "forced"
     """It must call the one tool that the request offers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """Whether the model thinks before it answers. Where a server has levels only, the budget picks one."""
+
+    is_on: bool
+    budget_tokens: int | None = None
+    """How much at most, where the server can hold it; None leaves that to the server."""
+
+    @classmethod
+    def read(cls, setting: bool | int | None) -> "Thinking | None":
+        """What a setting says: true, false, or a budget of tokens; None says nothing."""
+        if setting is None or isinstance(setting, bool):
+            return None if setting is None else cls(setting)
+        return cls(is_on=True, budget_tokens=setting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +172,7 @@ class CompletionRequest:
     """JSON schema that the answer's text must follow, for servers that can hold it."""
     max_tokens: int | None = None
     temperature: float | None = None
+    thinking: Thinking | None = None
+    """None leaves it to the server's default."""
+    user: str | None = None
+    """A tag of the end user, for servers that tell their customers' users apart."""

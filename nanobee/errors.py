@@ -129,7 +129,11 @@ class ProviderConnectionError(ProviderError):
 
 
 class ProviderTimeoutError(ProviderError):
-    """A time-out by name passed: connect, first token, idle or total."""
+    """A time-out by name passed. `limit` is its setting's name, such as `idle_timeout_seconds`."""
+
+    def __init__(self, message: str, limit: str = "") -> None:
+        self.limit = limit
+        super().__init__(message)
 
 
 class ProviderAuthError(ProviderError):

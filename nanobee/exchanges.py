@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from nanobee.arguments import parse_arguments
 from nanobee.bus.lines import Line, LineKind
-from nanobee.chat import ChatMessage, ToolCall
+from nanobee.chat import ChatMessage, Echo, ToolCall
 from nanobee.clock import Clock
 from nanobee.errors import ToolError
 
@@ -80,8 +80,18 @@ def _assistant(line: Line) -> ChatMessage:
         if isinstance(call, Mapping) and call.get("id") and call.get("name"):
             calls.append(ToolCall(str(call["id"]), str(call["name"]), legal_arguments(call.get("arguments"))))
     return ChatMessage(
-        "assistant", _text(line.data, "content"), tuple(calls), reasoning=_text(line.data, "reasoning") or None
+        "assistant",
+        _text(line.data, "content"),
+        tuple(calls),
+        reasoning=_text(line.data, "reasoning") or None,
+        echo=_echo(line.data.get("echo")),
     )
+
+
+def _echo(found: object) -> Echo | None:
+    if not isinstance(found, Mapping) or not isinstance(found.get("source"), str):
+        return None
+    return Echo(found["source"], found.get("data"))
 
 
 def _tool(line: Line) -> ChatMessage:

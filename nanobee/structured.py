@@ -217,7 +217,11 @@ def _correct_calls(
         sent = "" if is_legal else f" You sent: {clean_text(call.arguments)[:MAX_SHOWN_CHARS]}"
         results.append(ChatMessage("tool", f"Not valid: {problem} Call it again.{sent}", tool_call_id=call_id))
     said = ChatMessage(
-        "assistant", clean_text(completion.content), tool_calls=tuple(calls), reasoning=completion.reasoning
+        "assistant",
+        clean_text(completion.content),
+        tool_calls=tuple(calls),
+        reasoning=completion.reasoning,
+        echo=completion.echo,
     )
     return (said, *results)
 

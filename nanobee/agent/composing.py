@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from nanobee.agent.models import Choice
-from nanobee.chat import CompletionRequest, ToolChoice, ToolSpec, Usage
+from nanobee.chat import CompletionRequest, Thinking, ToolChoice, ToolSpec, Usage
 from nanobee.clock import Clock
 from nanobee.config import AgentSettings
 from nanobee.context import Budget, Context, build_context, estimate_tokens
@@ -84,6 +84,8 @@ class Composer:
             tool_choice=ToolChoice.AUTO if may_call else ToolChoice.NONE,
             max_tokens=self._max_tokens(choice),
             temperature=own.temperature if own and own.temperature is not None else self.settings.temperature,
+            thinking=Thinking.read(own.thinking) if own else None,
+            user=own.user_tag if own else None,
         )
         return Composed(request, context.tokens + self._cost(offered), context, budget)
 

@@ -80,12 +80,14 @@ def assistant_line(completion: Completion, calls: Sequence[ToolCall] = ()) -> Ne
         ("output", usage.output_tokens),
         ("cached", usage.cached_tokens),
         ("reasoning", usage.reasoning_tokens),
+        ("cache_write", usage.cache_write_tokens),
     )
     return message_line(
         "assistant",
         completion.content,
         tool_calls=[{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls],
         reasoning=completion.reasoning,
+        echo=completion.echo and {"source": completion.echo.source, "data": completion.echo.data},
         model=completion.model,
         finish_reason=None if completion.finish_reason is FinishReason.STOP else completion.finish_reason,
         usage={name: count for name, count in counts if count},
