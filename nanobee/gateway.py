@@ -27,11 +27,14 @@ from nanobee.channel import AnyChannel
 from nanobee.clock import load_clock
 from nanobee.config import Settings
 from nanobee.config_source import validate_section
-from nanobee.errors import ChannelAuthError, ChannelError, ConfigError, ConfigProblem, PluginError
+from nanobee.errors import ChannelAuthError, ConfigError, ConfigProblem, NanobeeError, PluginError
 from nanobee.messages import Address
 from nanobee.plugins import load_channel
 from nanobee.providers.discover import choose_model
 from nanobee.providers.model import Model
+from nanobee.remote.channel import TERMINAL, RemoteChannel
+from nanobee.remote.local import LocalClient
+from nanobee.remote.server import Server, Talks
 from nanobee.reporter import RecentErrors, Reporter, no_errors
 from nanobee.sessions.files import SessionFiles
 from nanobee.sessions.store import SessionStore
@@ -86,9 +89,15 @@ class Gateway:
     bus: SqliteBus
     agent: Agent
     channels: Mapping[str, AnyChannel]
-    _dispatcher: Dispatcher
-    _delivery: Delivery
+    _switchboard: Switchboard
     _turns: "Turns"
+
+    def wake(self, session_key: str) -> None:
+        """Look at a session's rows again: they were changed from outside."""
+        self._switchboard.session_ready(session_key)
+        self._switchboard.control_ready()
+        self._switchboard.row_arriving()
+        self._switchboard.outbox_ready(Address.from_session_key(session_key))
 
     async def wind_down(self, turn_seconds: float) -> None:
         """Accept nothing more, let turns end for so long, and send what is ready, while channels still live.
@@ -97,10 +106,10 @@ class Gateway:
         """
         self.bus.stop_receiving()
         with anyio.CancelScope(shield=True):
-            await self._dispatcher.drain(turn_seconds)
+            await self._switchboard.dispatcher.drain(turn_seconds)
             self._turns.scope.cancel()
             await self._turns.ended.wait()
-            await self._delivery.drain(SEND_SECONDS)
+            await self._switchboard.delivery.drain(SEND_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +146,9 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
             async with anyio.create_task_group() as tasks:
                 delivery.start(bus, tasks)
                 turns: Turns = await tasks.start(_run_turns, bus, dispatcher, resolver)
-                await bus.listen(Switchboard(dispatcher, resolver, delivery, channels))
-                gateway = Gateway(bus, agent, channels, dispatcher, delivery, turns)
+                switchboard = Switchboard(dispatcher, resolver, delivery, channels)
+                await bus.listen(switchboard)
+                gateway = Gateway(bus, agent, channels, switchboard, turns)
                 try:
                     yield gateway
                 finally:
@@ -147,6 +157,8 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
                     tasks.cancel_scope.cancel()
             for channel in channels.values():
                 await _close(channel)
+            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+                await agent.models.aclose()
 
 
 async def _close(channel: AnyChannel) -> None:
@@ -260,34 +272,41 @@ def create_channels(settings: Settings) -> dict[str, AnyChannel]:
 async def run_gateway(
     settings: Settings,
     *,
-    foreground: str | None = None,
+    foreground: Address | None = None,
     announce: Callable[[str], None],
     recent_errors: RecentErrors = no_errors,
 ) -> None:
     """Run the configured gateway until SIGTERM (also SIGINT without a foreground channel).
 
-    With a `foreground` channel it ends when that channel's `run` does. `announce` gets the one
-    line that says which model answers; `recent_errors` is what `nanobee status` shows.
+    `foreground` is the session that this process's own terminal shows; the gateway ends when that
+    channel's `run` does. Other terminals reach it through the socket in the state folder.
+    `announce` gets the one line that says which model answers; `recent_errors` is what `nanobee
+    status` shows.
 
     Raises:
         ConfigError: the start is refused.
         HeldError: another process holds the state folder.
-        ChannelError: the foreground channel failed.
+        NanobeeError: what the foreground channel failed of.
     """
     channels = create_channels(settings)
+    own = None if foreground is None else channels.pop(foreground.channel)
+    remote = _add_remote(channels)
     model = await choose_model(with_model(settings, settings.agent.model), os.environ)
-    failure: ChannelError | None = None
+    failure: NanobeeError | None = None
     try:
         if model.note:
             announce(model.note)
         async with open_gateway(settings, channels, model) as gateway, anyio.create_task_group() as tasks:
             tasks.start_soon(_watch_signals, gateway, tasks, foreground is None)
             tasks.start_soon(Reporter(settings.state, model.label, channels, recent_errors).run)
-            for name, channel in channels.items():
-                if name != foreground:
-                    tasks.start_soon(_run_beside, gateway, channel)
-            if foreground is not None:
-                failure = await _run_foreground(gateway, channels[foreground])
+            tasks.start_soon(_create_server(settings, gateway, model, remote).run)
+            for channel in channels.values():
+                tasks.start_soon(_run_beside, gateway, channel)
+            if own is not None and foreground is not None and remote is not None:
+                try:
+                    failure = await LocalClient(own).show(remote, foreground, ChannelInbox(gateway.bus, own))
+                finally:
+                    await gateway.wind_down(0)
                 tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
@@ -296,15 +315,17 @@ async def run_gateway(
             await model.provider.aclose()
 
 
-async def _run_foreground(gateway: Gateway, channel: AnyChannel) -> ChannelError | None:
-    """Run the channel once; its failure is given back, to be raised outside of all task groups."""
-    try:
-        await channel.run(ChannelInbox(gateway.bus, channel))
-    except ChannelError as error:
-        return error
-    finally:
-        await gateway.wind_down(0)
-    return None
+def _add_remote(channels: dict[str, AnyChannel]) -> RemoteChannel | None:
+    """Give the terminals beside this process their channel, unless a configured one has its name."""
+    if TERMINAL in channels:
+        return None
+    channels[TERMINAL] = remote = RemoteChannel()
+    return remote
+
+
+def _create_server(settings: Settings, gateway: Gateway, model: Model, remote: RemoteChannel | None) -> Server:
+    talks = None if remote is None else Talks(remote, ChannelInbox(gateway.bus, remote))
+    return Server(settings.state, os.environ, model.label, gateway.wake, talks)
 
 
 async def _watch_signals(gateway: Gateway, tasks: TaskGroup, takes_interrupt: bool) -> None:

@@ -105,6 +105,6 @@ class Models:
         return model.provider
 
     async def aclose(self) -> None:
-        """Close every provider."""
+        """Close every provider that was made."""
         for provider in {id(model.provider): model.provider for model in self._models.values()}.values():
             await provider.aclose()

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 
 from nanobee.channel import AnyChannel
-from nanobee.config import AgentSettings, OpenAISettings, Settings
+from nanobee.config import AgentSettings, ModelSettings, OpenAISettings, PluginSettings, Settings
 from nanobee.gateway import Gateway, open_gateway, run_channel
 from nanobee.providers.model import Model
 from nanobee.providers.openai import OpenAIProvider
@@ -24,11 +24,20 @@ class GatewayRig:
     base_url: str
     """Of the model server."""
     agent: AgentSettings = field(default_factory=AgentSettings)
+    providers: Mapping[str, PluginSettings] = field(default_factory=dict)
+    """Beside `main`, which is the model server at `base_url`."""
+    models: Mapping[str, ModelSettings] = field(default_factory=dict)
 
     @property
     def settings(self) -> Settings:
         """What the gateway runs on."""
-        return Settings(workspace=self.root / "workspace", state=self.root / "state", agent=self.agent)
+        return Settings(
+            workspace=self.root / "workspace",
+            state=self.root / "state",
+            agent=self.agent,
+            providers=self.providers,
+            models=self.models,
+        )
 
     @asynccontextmanager
     async def open(
