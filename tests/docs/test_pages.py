@@ -5,10 +5,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from nanobee.config import AgentSettings, OpenAISettings, Settings
+from nanobee.config import AgentSettings, ModelSettings, OpenAISettings, Settings
+from nanobee.config_source import load_settings
 from nanobee.providers.local import LocalSettings
 from nanobee_telegram import TelegramSettings
-from tests.docs.pages import read_anchors, read_links
+from tests.docs.pages import read_anchors, read_blocks, read_links
 
 PAGES = ("README.md", "README.zh-CN.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/cli.md", "docs/configuration.md")
 
@@ -26,7 +27,20 @@ def test_each_link_leads_somewhere(source_root: Path, name: str) -> None:
             assert anchor in read_anchors(target), f"{name}: {link}"
 
 
-@pytest.mark.parametrize("settings", [Settings, AgentSettings, OpenAISettings, LocalSettings, TelegramSettings])
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/configuration.md"])
+def test_each_configuration_is_accepted_as_it_stands(source_root: Path, name: str, tmp_path: Path) -> None:
+    snippets = [block.text for block in read_blocks(source_root / name, "yaml")]
+    assert snippets
+    file = tmp_path / "config.yaml"
+    for snippet in snippets:
+        file.write_text(snippet, encoding="utf-8")
+        settings = load_settings(file, {"HOME": str(tmp_path)})
+        assert settings.models or settings.channels
+
+
+@pytest.mark.parametrize(
+    "settings", [Settings, ModelSettings, AgentSettings, OpenAISettings, LocalSettings, TelegramSettings]
+)
 def test_each_key_of_the_configuration_is_explained_with_its_default(
     source_root: Path, settings: type[Settings]
 ) -> None:

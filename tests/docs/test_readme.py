@@ -1,19 +1,20 @@
 """What the READMEs say is so, in both languages."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import typer
 
-from nanobee.agent.commands import create_commands
-from nanobee.channel import CONTROL_COMMANDS
 from nanobee.cli.app import app
 from nanobee.config import OpenAISettings, Settings
 from nanobee.config_source import load_settings, validate_section
 from nanobee.gateway import create_channels
+from nanobee.messages import PartKind
 from nanobee.providers.catalog import HOSTED_SERVICES, LOCAL_SERVERS
-from nanobee.tools.builtin import create_builtin_registry
+from nanobee.testing.gateway_rig import GatewayRig
+from nanobee.testing.model_server import ModelServer
 from tests.docs.pages import README_NAMES, read_blocks, read_commands, read_tree
 
 VARIABLES = {
@@ -119,17 +120,43 @@ def test_the_plain_lines_are_what_the_scripts_do(readme: Path, source_root: Path
     assert test.count('step "$bin/') - len(checks) == 3, "models get, pytest and build"
 
 
-def test_every_chat_command_is_explained(readme: Path) -> None:
-    text = readme.read_text(encoding="utf-8")
-    registered = {line.partition(":")[0] for line in create_commands("en").help().splitlines()} | {"/stop"}
-    assert registered >= CONTROL_COMMANDS
-    rows = {line.split("`")[1].split()[0] for line in text.splitlines() if line.startswith("| `/")}
-    assert rows == registered
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What a running gateway offers."""
+
+    commands: frozenset[str]
+    tools: frozenset[str]
 
 
-def test_every_tool_service_and_server_is_named(readme: Path) -> None:
-    text = readme.read_text(encoding="utf-8")
-    names = [f"`{tool.name}`" for tool in create_builtin_registry().specs()]
-    names += [f"`{service.key_variables[0]}`" for service in HOSTED_SERVICES]
+@pytest.fixture
+async def offers(tmp_path: Path) -> Offers:
+    async with ModelServer() as server, GatewayRig(tmp_path, server.base_url).open() as (_, channel):
+        await channel.say("/help")
+        await channel.say("hello")
+        await channel.wait_sent(1, kind=PartKind.ANSWER)
+        (shown,) = channel.sent_to(kind=PartKind.NOTICE)
+        (request,) = server.requests
+    return Offers(
+        commands=frozenset(line.partition(":")[0] for line in shown.text.splitlines()),
+        tools=frozenset(tool["function"]["name"] for tool in request.json["tools"]),
+    )
+
+
+@pytest.fixture
+def text(readme: Path) -> str:
+    return readme.read_text(encoding="utf-8")
+
+
+async def test_the_table_of_commands_is_that_of_a_running_gateway(text: str, offers: Offers) -> None:
+    rows = [line for line in text.splitlines() if line.startswith("| `/")]
+    assert {row.split("`")[1].split()[0] for row in rows} == offers.commands
+
+
+async def test_every_tool_of_a_running_gateway_is_named(text: str, offers: Offers) -> None:
+    assert {name for name in offers.tools if f"`{name}`" not in text} == set()
+
+
+def test_every_service_and_server_that_is_looked_for_is_named(text: str) -> None:
+    names = [f"`{service.key_variables[0]}`" for service in HOSTED_SERVICES]
     names += [server.title for server in LOCAL_SERVERS]
     assert [name for name in names if name not in text] == []
