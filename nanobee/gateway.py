@@ -294,9 +294,9 @@ async def run_gateway(
     model = await choose_model(with_model(settings, settings.agent.model), os.environ)
     failure: NanobeeError | None = None
     try:
-        if model.note:
-            announce(model.note)
         async with open_gateway(settings, channels, model) as gateway, anyio.create_task_group() as tasks:
+            if model.note:
+                announce(model.note)
             tasks.start_soon(_watch_signals, gateway, tasks, foreground is None)
             tasks.start_soon(Reporter(settings.state, model.label, channels, recent_errors).run)
             tasks.start_soon(_create_server(settings, gateway, model, remote).run)

@@ -30,15 +30,15 @@ def prepare(settings: "Settings", level: str, log_file: Path | None) -> None:
         logger.warning("%s", warning)
 
 
-def run(settings: "Settings", foreground: str | None = None) -> None:
-    """Run a gateway in this process until it ends."""
+def run(settings: "Settings") -> None:
+    """Run a gateway without a terminal of its own in this process until it ends."""
     import anyio
 
     from nanobee.gateway import run_gateway
     from nanobee.logs import recent_errors
 
     announce = partial(typer.echo, err=True)
-    anyio.run(partial(run_gateway, settings, foreground=foreground, announce=announce, recent_errors=recent_errors))
+    anyio.run(partial(run_gateway, settings, announce=announce, recent_errors=recent_errors))
 
 
 def load(config: Path | None) -> "Settings":

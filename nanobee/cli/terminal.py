@@ -4,14 +4,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nanobee.cli.beside import chat
 from nanobee.cli.options import ConfigOption, LogLevel, LogLevelOption
-from nanobee.cli.running import load, prepare, run
+from nanobee.cli.running import load, prepare
 
 if TYPE_CHECKING:
     from nanobee.config import AgentSettings, PluginSettings, Settings
+    from nanobee.messages import Address
 
 TERMINAL = "terminal"
 """Name and kind of the channel, as in its session keys."""
+DEFAULT_SESSION = "main"
 
 
 def cli(
@@ -34,35 +37,36 @@ def cli(
     """Chat in this terminal.
 
     Piped input is one message. Answers go to standard output, all else to standard error. The log
-    stands in the state folder, in logs/cli.log.
+    stands in the state folder, in logs/cli.log. Beside a running gateway it is that gateway that
+    answers.
     """
     if message is not None and not message.strip():
         raise typer.BadParameter("the message is empty", param_hint="--message")
     settings = load(config)
-    section = _section(settings, message, session)
+    address = _address(DEFAULT_SESSION if session is None else session)
+    section = _section(settings, message, address)
     agent = _agent(settings, model)
     settings = settings.model_copy(update={"channels": {TERMINAL: section}, "agent": agent})
     prepare(settings, log_level, settings.state / "logs" / "cli.log")
-    run(settings, foreground=TERMINAL)
+    chat(settings, address, names_model=model is not None)
 
 
-def _section(settings: "Settings", message: str | None, session: str | None) -> "PluginSettings":
+def _section(settings: "Settings", message: str | None, address: "Address") -> "PluginSettings":
     from nanobee.config import PluginSettings
 
     values: dict[str, object] = {
         "kind": TERMINAL,
+        "session": address.chat_id,
         "language": settings.language,
         "history_path": str(settings.state / "terminal_history"),
     }
     if message is not None:
         values["message"] = message
-    if session is not None:
-        values["session"] = _chat_id(session)
     return PluginSettings.model_validate(values)
 
 
-def _chat_id(session: str) -> str:
-    """The chat id in `NAME` or `terminal:NAME`."""
+def _address(session: str) -> "Address":
+    """The chat that `NAME` or `terminal:NAME` stands for."""
     from nanobee.messages import Address
 
     key = session if ":" in session else f"{TERMINAL}:{session}"
@@ -72,7 +76,7 @@ def _chat_id(session: str) -> str:
         address = None
     if address is None or address.channel != TERMINAL or address.thread is not None or not address.chat_id:
         raise typer.BadParameter("a session of the terminal is NAME or terminal:NAME", param_hint="--session")
-    return address.chat_id
+    return address
 
 
 def _agent(settings: "Settings", model: str | None) -> "AgentSettings":
