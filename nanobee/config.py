@@ -188,7 +188,7 @@ class AgentSettings(StrictModel):
 
     model: str | None = None
     """`provider/model` or a preset; None looks for one: a key in the environment, a local server, the embedded one."""
-    fallbacks: tuple[str, ...] = ()
+    fallbacks: Annotated[tuple[str, ...], Strict(False)] = ()
     """Models or presets that stand in, in this order, while the first one fails."""
     busy: Annotated[BusyMode, Strict(False)] = BusyMode.QUEUE
     max_steps: int = Field(default=40, ge=1, le=1000)
