@@ -80,13 +80,10 @@ def _address(session: str) -> "Address":
 
 
 def _agent(settings: "Settings", model: str | None) -> "AgentSettings":
-    from pydantic import ValidationError
-
-    from nanobee.config import MODEL_FORM, AgentSettings
+    from nanobee.config import MODEL_FORM, is_model_label
 
     if model is None:
         return settings.agent
-    try:
-        return AgentSettings.model_validate({**settings.agent.model_dump(), "model": model})
-    except ValidationError:
-        raise typer.BadParameter(MODEL_FORM.say(settings.language), param_hint="--model") from None
+    if not is_model_label(model) and model not in settings.models:
+        raise typer.BadParameter(MODEL_FORM.say(settings.language), param_hint="--model")
+    return settings.agent.model_copy(update={"model": model})

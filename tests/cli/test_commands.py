@@ -156,7 +156,7 @@ async def test_a_gateway_runs_until_sigterm_and_is_seen_from_beside(nanobee: Nan
                 await platform.wait_for("sendMessage")
                 shown = await nanobee.run("status", "--json")
                 lines = await nanobee.run("status")
-                second = await nanobee.run("cli", "-m", "hi")
+                second = await nanobee.run("gateway")
                 gateway.send_signal(signal.SIGTERM)
                 assert gateway.stderr is not None
                 log = b"".join([chunk async for chunk in gateway.stderr]).decode()
