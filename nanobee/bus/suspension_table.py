@@ -156,6 +156,10 @@ def _meant(tx: Transaction, row: InboxRow) -> Suspension | None:
         )
         if quoted is not None:
             return next((each for each in questions if f"/ask-{each.id}/" in quoted[0]), None)
+        # Where a kill cut its send off, a copy stands in the chat whose platform id nobody knows.
+        named = [each for each in questions if f"#{each.id}" in (message.quoted_text or "")]
+        if len(named) == 1:
+            return named[0]
     if len(questions) > 1:
         return None
     [only] = questions

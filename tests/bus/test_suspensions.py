@@ -35,8 +35,8 @@ def question(suspension_id: str, *choices: str) -> NewSuspension:
     )
 
 
-def quoting(text: str, reply_to: str) -> NewRow:
-    message = InboundMessage(CHAT, "7", text, datetime.now(UTC), reply_to=reply_to)
+def quoting(text: str, reply_to: str, quoted_text: str | None = None) -> NewRow:
+    message = InboundMessage(CHAT, "7", text, datetime.now(UTC), reply_to=reply_to, quoted_text=quoted_text)
     return NewRow(Arrival(text, "test:1", "7", lane_of(text), {}, message=message), f"test::{text}")
 
 
@@ -147,3 +147,17 @@ def test_a_choice_is_named_by_its_word_or_number_and_nothing_else() -> None:
     ]
     assert match_choice((), " any text ") == "any text"
     assert match_choice((), "  ") is None
+
+
+async def test_quoting_a_copy_whose_platform_id_is_unknown_answers_the_question_that_it_names(
+    open_state: OpenBus,
+) -> None:
+    async with open_state() as opened:
+        asked = await ask(opened, question("a1", "yes", "no"), question("b2", "yes", "no"))
+        await opened.bus.receive([quoting("no", "copy-of-Qb2", "Qb2\n(#b2: reply with a choice)")])
+        assert await opened.bus.claim("test:1") is None
+        await opened.bus.receive([quoting("yes", "copy-of-Qa1", "Qa1\n(#a1: reply with a choice)")])
+        claim = await opened.bus.claim("test:1")
+        assert claim is not None
+        assert claim.ref.turn == asked.ref.turn
+        assert [(each.id, each.answer) for each in await opened.bus.answers(claim.ref)] == [("a1", "yes"), ("b2", "no")]
