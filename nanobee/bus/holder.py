@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from nanobee.bus.file_system import network_type
 from nanobee.errors import HeldError, StateError
 
 LOCK_NAME = "holder.lock"
@@ -22,12 +23,13 @@ def hold(state: Path) -> Iterator[None]:
 
     Raises:
         HeldError: another process holds it; names its pid.
-        StateError: the folder cannot be created or written.
+        StateError: the folder cannot be created or written, or is on a network file system.
     """
     from filelock import FileLock, Timeout  # 40 ms that `--help` and `status` need not pay
 
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse_network(state)
         lock = FileLock(state / LOCK_NAME, thread_local=False)
         lock.acquire(timeout=HOLD_SECONDS, poll_interval=0.02)
     except Timeout:
@@ -42,6 +44,15 @@ def hold(state: Path) -> Iterator[None]:
     finally:
         (state / PID_NAME).unlink(missing_ok=True)
         lock.release()
+
+
+def _refuse_network(state: Path) -> None:
+    kind = network_type(state)
+    if kind is not None:
+        raise StateError(
+            f"The state folder {state} is on a network file system ({kind}), where the bus would be damaged. "
+            "Set `state` to a folder on a disk of this machine."
+        )
 
 
 def holder_pid(state: Path) -> int | None:
