@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -72,6 +73,20 @@ NO_PRESET = Phrase(
 )
 
 
+NO_ADDRESS = Phrase(
+    "is no address: http:// or https://, and a host are needed", "不是地址：需要 http:// 或 https:// 加主机名"
+)
+BAD_KEY = Phrase("holds characters that no key has", "含有密钥中不会出现的字符")
+NO_PROXY = Phrase(
+    "is no proxy's address: http://, https://, socks4://, socks5:// or socks5h://, and a host are needed",
+    "不是代理地址：需要 http://、https://、socks4://、socks5:// 或 socks5h:// 加主机名",
+)
+NO_SOCKS = Phrase(
+    'SOCKS needs a package: pip install "nanobee-gateway[socks]"',
+    'SOCKS 需要一个软件包：pip install "nanobee-gateway[socks]"',
+)
+
+
 class StrictModel(BaseModel):
     """Base of every settings model: unknown keys and wrong types are refused, values are frozen."""
 
@@ -128,11 +143,10 @@ class ProviderSettings(StrictModel):
     """Model calls at once."""
 
 
-class OpenAISettings(ProviderSettings):
-    """A server that speaks the OpenAI chat-completions API."""
+class HttpProviderSettings(ProviderSettings):
+    """A model server that is asked over HTTP."""
 
     base_url: str
-    """Up to and including `/v1`."""
     api_key: SecretStr | None = None
     proxy: str | None = None
     """`http://`, `https://` or `socks5://`; None takes the environment's, with NO_PROXY."""
@@ -143,6 +157,49 @@ class OpenAISettings(ProviderSettings):
     idle_timeout_seconds: float = Field(default=60.0, gt=0)
     """The longest silence between two fragments of one answer."""
     total_timeout_seconds: float = Field(default=1800.0, gt=0)
+
+    @field_validator("base_url")
+    @classmethod
+    def _base_url_is_an_address(cls, base_url: str) -> str:
+        if not is_http_address(base_url):
+            raise SettingError(NO_ADDRESS)
+        return base_url
+
+    @field_validator("api_key")
+    @classmethod
+    def _api_key_can_be_sent(cls, api_key: SecretStr | None) -> SecretStr | None:
+        key = api_key.get_secret_value().strip() if api_key is not None else ""
+        if not (key.isascii() and key.isprintable()):
+            raise SettingError(BAD_KEY)
+        return api_key
+
+    @field_validator("proxy")
+    @classmethod
+    def _proxy_is_one(cls, proxy: str | None) -> str | None:
+        if proxy is not None:
+            from nanobee.http_proxy import has_socks, is_proxy_address  # only for who sets one
+
+            if not is_proxy_address(proxy):
+                raise SettingError(NO_PROXY)
+            if proxy.startswith("socks") and not has_socks():
+                raise SettingError(NO_SOCKS)
+        return proxy
+
+
+class OpenAISettings(HttpProviderSettings):
+    """A server that speaks the OpenAI chat-completions API."""
+
+    base_url: str
+    """Up to and including `/v1`."""
+    dialect: str | None = None
+    """Whose peculiarities it has (`deepseek`, `vllm`, …); None takes what is known of its address."""
+
+
+class AnthropicSettings(HttpProviderSettings):
+    """A server that speaks the Anthropic Messages API."""
+
+    base_url: str = "https://api.anthropic.com"
+    """Up to where `/v1/messages` follows."""
 
 
 class BusyMode(StrEnum):
@@ -215,6 +272,14 @@ class AgentSettings(StrictModel):
         if not all(is_model_label(each) or re.fullmatch(NAME_PATTERN, each) for each in fallbacks):
             raise SettingError(MODEL_FORM)
         return fallbacks
+
+
+def is_http_address(url: str) -> bool:
+    """Whether requests can be sent there."""
+    try:
+        return url.startswith(("http://", "https://")) and bool(urlsplit(url).hostname)
+    except ValueError:
+        return False
 
 
 def is_model_label(text: str) -> bool:

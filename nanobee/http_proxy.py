@@ -4,6 +4,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from ipaddress import ip_address
 from types import ModuleType
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -48,12 +49,8 @@ def read_proxy(address: str) -> Proxy:
     Raises:
         ConfigError: it is none, or it is a SOCKS address and the extra `socks` is not installed.
     """
-    try:
-        parts = urlsplit(address)
-        usable = bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or parts.scheme not in _HTTP_SCHEMES + _SOCKS_SCHEMES:
+    parts = _split(address)
+    if parts is None:
         raise _proxy_error("not a proxy address (http://, https://, socks4://, socks5:// or socks5h://)")
     if parts.scheme in _SOCKS_SCHEMES:
         import_socks()
@@ -63,6 +60,16 @@ def read_proxy(address: str) -> Proxy:
     # aiohttp's own parameter for credentials is deprecated, so they become a header here.
     bare = parts._replace(netloc=parts.netloc.rpartition("@")[2], path="", query="", fragment="")
     return Proxy(bare.geturl(), _authorization(parts))
+
+
+def is_proxy_address(address: str) -> bool:
+    """Whether `read_proxy` takes it, given the extra `socks`."""
+    return _split(address) is not None
+
+
+def has_socks() -> bool:
+    """Whether the extra `socks` is installed; it is not loaded here."""
+    return find_spec("aiohttp_socks") is not None
 
 
 def import_socks() -> ModuleType:
@@ -94,6 +101,15 @@ async def find_env_proxy(url: str) -> Proxy | None:
     if await anyio.to_thread.run_sync(proxy_bypass, parts.netloc.rpartition("@")[2]):
         return None
     return read_proxy(address if "://" in address else f"http://{address}")
+
+
+def _split(address: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(address)
+        is_usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if is_usable and parts.scheme in _HTTP_SCHEMES + _SOCKS_SCHEMES else None
 
 
 def _authorization(parts: SplitResult) -> str | None:

@@ -2,7 +2,7 @@
 
 import anyio
 
-from nanobee.config import OpenAISettings
+from nanobee.config import HttpProviderSettings
 from nanobee.errors import ProviderTimeoutError
 
 TAIL_TIMEOUT_SECONDS = 5.0
@@ -12,7 +12,7 @@ TAIL_TIMEOUT_SECONDS = 5.0
 class AnswerClock:
     """Bounds one call by its `scope`, whose deadline moves as the answer goes on."""
 
-    def __init__(self, settings: OpenAISettings) -> None:
+    def __init__(self, settings: HttpProviderSettings) -> None:
         self._settings = settings
         now = anyio.current_time()
         self._total_at = now + settings.total_timeout_seconds
@@ -27,6 +27,11 @@ class AnswerClock:
             self._move("idle_timeout_seconds", min(self._settings.idle_timeout_seconds, TAIL_TIMEOUT_SECONDS))
         else:
             self._move("idle_timeout_seconds", self._settings.idle_timeout_seconds)
+
+    def expect_whole(self) -> None:
+        """The answer comes in one piece after all: only the total limit is left."""
+        self._limit = "total_timeout_seconds"
+        self.scope.deadline = self._total_at
 
     def error(self, who: str) -> ProviderTimeoutError:
         """What the passing of the deadline means."""
@@ -46,4 +51,4 @@ def timeout_error(who: str, limit: str, seconds: float) -> ProviderTimeoutError:
         "idle_timeout_seconds": "fell silent in the middle of an answer",
         "total_timeout_seconds": "did not finish its answer",
     }[limit]
-    return ProviderTimeoutError(f"{who} {what} within {seconds:g} s ({limit}).")
+    return ProviderTimeoutError(f"{who} {what} within {seconds:g} s ({limit}).", limit)

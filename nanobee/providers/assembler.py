@@ -12,6 +12,9 @@ from nanobee.errors import MalformedAnswerError
 from nanobee.providers.json_reading import read_json
 from nanobee.providers.surrogates import clean_json_text
 
+CUT_ARGUMENTS = "{"
+"""Stands for the arguments of a call that was cut before they came: no JSON, so that nobody runs it."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallFragment:
@@ -64,22 +67,32 @@ class ToolCallAssembler:
             call.pieces.append(fragment.arguments)
         return ToolCallDelta(call.key, name, fragment.arguments)
 
-    def calls(self) -> tuple[ToolCall, ...]:
-        """The calls, each with an id of its own and `{}` for arguments that were left out.
+    def calls(self, *, is_cut: bool = False) -> dict[int, ToolCall]:
+        """The calls by their deltas' keys, each with an id of its own and `{}` for arguments that were left out.
+
+        A call that came twice, id and all, is one. `is_cut` says that the output limit ended the
+        answer: arguments that are missing then were not left out, and stay broken.
 
         Raises:
             MalformedAnswerError: a call has no name.
         """
         taken: set[str] = set()
-        calls: list[ToolCall] = []
+        seen: set[tuple[str, str, str]] = set()
+        calls: dict[int, ToolCall] = {}
         for call in self._calls:
             if not call.name:
                 raise MalformedAnswerError("The model server sent a tool call without a name.")
+            as_sent = (call.id, call.name, call.arguments)
+            if call.id and as_sent in seen:
+                continue
+            seen.add(as_sent)
             call_id = _free_id(call.id, call.key, taken)
             taken.add(call_id)
             arguments = clean_json_text(call.arguments)
-            calls.append(ToolCall(call_id, call.name, arguments if arguments.strip() else "{}"))
-        return tuple(calls)
+            if not arguments.strip():
+                arguments = CUT_ARGUMENTS if is_cut else "{}"
+            calls[call.key] = ToolCall(call_id, call.name, arguments)
+        return calls
 
     def _find(self, fragment: CallFragment) -> _OpenCall | None:
         call = self._find_by_id(fragment) if fragment.id else self._find_by_index(fragment)

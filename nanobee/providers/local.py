@@ -108,8 +108,7 @@ class LocalProvider:
         except ProviderConnectionError:
             if deltas.has_come:
                 raise
-        # Its server closes a connection after each stream without having announced it, so a call may
-        # be sent into one that is gone. Or the child died: then this starts another one.
+        # The child may have died: then this starts another one.
         server = await self._connect()
         return await server.complete(request, on_delta)
 
@@ -185,6 +184,7 @@ class LocalProvider:
         return OpenAISettings(
             kind="openai",
             base_url=f"{address}/v1",
+            dialect="llamacpp",
             api_key=SecretStr(self._key),
             max_calls=self._settings.max_calls,
             first_token_timeout_seconds=FIRST_TOKEN_SECONDS,

@@ -19,7 +19,7 @@ def collect(*fragments: CallFragment) -> tuple[ToolCall, ...]:
     assembler = ToolCallAssembler()
     for fragment in fragments:
         assembler.feed(fragment)
-    return assembler.calls()
+    return tuple(assembler.calls().values())
 
 
 def in_bytes(index: int | None, call_id: str, arguments: str) -> list[CallFragment]:

@@ -306,14 +306,6 @@ async def test_an_unknown_provider_is_refused_with_the_known_ones() -> None:
     assert (await refused(nobody, {"OPENAI_API_KEY": CANARY})).reason.endswith("(there are none)")
 
 
-@pytest.mark.parametrize("label", ["main", "main/", "/gpt", " /gpt", "main/ ", ""])
-async def test_a_model_without_its_form_is_refused_also_after_validation(label: str) -> None:
-    agent = AgentSettings().model_copy(update={"model": label})
-    settings = Settings(providers={"main": provider(base_url="http://127.0.0.1:9/v1")}, agent=agent)
-    problem = await refused(settings)
-    assert (problem.path, problem.reason) == ("agent.model", 'is not of the form "provider/model"')
-
-
 async def test_one_provider_without_agent_model_is_asked_what_it_serves() -> None:
     async with ModelServer(models=["nomic-embed-text", "only-one"]) as server:
         settings = Settings(providers={"main": provider(base_url=server.base_url, api_key="sk-1")})

@@ -15,12 +15,14 @@ def assemble(*chunks: Any) -> Completion:
     answer = AnswerAssembler("Provider main")
     for one in chunks:
         answer.feed(one)
+    answer.finish()
     return answer.completion()
 
 
 def whole(message: Any, finish: str = "stop", **more: Any) -> Completion:
     answer = AnswerAssembler("Provider main")
-    answer.feed_whole({"choices": [{"index": 0, "message": message, "finish_reason": finish}], **more})
+    answer.take_whole({"choices": [{"index": 0, "message": message, "finish_reason": finish}], **more})
+    answer.finish()
     return answer.completion()
 
 
@@ -133,6 +135,7 @@ def test_halves_of_a_character_in_two_chunks_are_one_character() -> None:
     answer = AnswerAssembler("P")
     deltas = [delta for text in ("a\ud83d", "\ude00b") for delta in answer.feed(chunk({"content": text}))]
     assert deltas == [TextDelta("a"), TextDelta("😀b")]
+    answer.finish()
     assert answer.completion().content == "a😀b"
 
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from nanobee.chat import ChatMessage, CompletionRequest, ToolCall, ToolChoice, ToolSpec
-from nanobee.providers.openai_wire import Dialect, build_body, build_message, encode_body, find_dialect
+from nanobee.providers.openai_wire import Dialect, build_body, build_messages, encode_body, find_dialect
 from nanobee.testing.strict_history import StrictHistory
 
 COMMON = Dialect()
@@ -88,10 +88,10 @@ def test_limits_are_sent_under_the_servers_own_names() -> None:
 
 
 def test_o05_reasoning_goes_back_only_where_it_is_wanted() -> None:
-    assert "reasoning_content" not in build_message(HISTORY[2], COMMON)
+    assert "reasoning_content" not in build_messages(HISTORY, COMMON)[2]
     wanting = Dialect(reasoning_field="reasoning_content")
-    assert build_message(HISTORY[2], wanting)["reasoning_content"] == "think"
-    assert "reasoning_content" not in build_message(HISTORY[4], wanting)
+    assert build_messages(HISTORY, wanting)[2]["reasoning_content"] == "think"
+    assert "reasoning_content" not in build_messages(HISTORY, wanting)[4]
 
 
 @pytest.mark.parametrize(("text", "sent"), [("a\ud83d", "a\ufffd"), ("\ud83d\ude00", "😀"), ("好", "好")])
