@@ -7,7 +7,7 @@ the next start, makes it true.
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -218,15 +218,6 @@ class Notices(Protocol):
     def not_accepted(self, row: InboxRow) -> NewSend:
         """Too many wait: it was not stored."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """Counts for `nanobee status`."""
-
-    inbox: dict[str, int] = field(default_factory=dict)
-    outbox: dict[str, int] = field(default_factory=dict)
-    oldest_ready_at: datetime | None = None
 
 
 class Listener(Protocol):

@@ -201,6 +201,24 @@ def resume(tx: Transaction, session_key: str, now: float) -> int:
     return cursor.rowcount
 
 
+def resume_row(tx: Transaction, row_id: int, now: float) -> None:
+    """Make one parked row ready again, as `resume` does all of a session."""
+    tx.db.execute(
+        "update inbox set state = case when message is null then 'arriving' else 'ready' end, reason = null,"
+        " turn = null, crashes = 0, changed_at = ? where id = ? and state = 'parked'",
+        (now, row_id),
+    )
+
+
+def drop(tx: Transaction, row_id: int, reason: str, now: float) -> None:
+    """End a row that nobody works on, because a person wants it so."""
+    tx.db.execute(
+        "update inbox set state = 'stopped', reason = ?, changed_at = ? where id = ?"
+        " and state in ('ready', 'parked', 'dead')",
+        (reason, now, row_id),
+    )
+
+
 def recover(tx: Transaction, notices: Notices, now: float) -> list[Address]:
     """Treat what the last holder left under way as left by the dead, and forget what ended long ago.
 

@@ -110,6 +110,25 @@ def bury(tx: Transaction, part: OutboundPart, reason: str, now: float) -> None:
         )
 
 
+def retry(tx: Transaction, row_id: int, message_key: str, later: range, now: float) -> None:
+    """Make a part ready at once, with all its tries before it, and the later parts that were given up with it."""
+    again = "update outbox set state = 'ready', reason = null, attempts = 0, not_before = null, changed_at = ? where"
+    tx.db.execute(f"{again} id = ?", (now, row_id))
+    tx.db.executemany(
+        f"{again} idempotency_key = ? and state = 'dead'", [(now, f"{message_key}/{number}") for number in later]
+    )
+
+
+def drop(tx: Transaction, row_id: int, message_key: str, later: range, reason: str, now: float) -> None:
+    """End a part that is not being sent, and the later parts of its message, because a person wants it so."""
+    end = "update outbox set state = 'cancelled', reason = ?, changed_at = ? where"
+    tx.db.execute(f"{end} id = ? and state in ('ready', 'unknown', 'dead')", (reason, now, row_id))
+    tx.db.executemany(
+        f"{end} idempotency_key = ? and state in ('ready', 'dead')",
+        [(reason, now, f"{message_key}/{number}") for number in later],
+    )
+
+
 def open_addresses(tx: Transaction) -> list[Address]:
     """Every address with something to send."""
     tx.changed = False

@@ -1,15 +1,22 @@
 """Overview: the bus's counts, read from outside beside a running holder."""
 
-import sqlite3
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
-from nanobee.bus.bus import Overview
-from nanobee.bus.sqlite import FILE_NAME
-from nanobee.errors import BusError
+from nanobee.bus.outside import reading
+from nanobee.bus.rows import at_from_epoch, one
 
-BUSY_SECONDS = 2.0
-"""How long a read waits for a writer's checkpoint."""
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Counts for `nanobee status`."""
+
+    inbox: dict[str, int] = field(default_factory=dict)
+    outbox: dict[str, int] = field(default_factory=dict)
+    oldest_ready_at: datetime | None = None
+    open_questions: int = 0
+    """Questions that wait for a person."""
 
 
 def read_overview(state: Path) -> Overview:
@@ -18,17 +25,11 @@ def read_overview(state: Path) -> Overview:
     Raises:
         BusError: the file is there, but it cannot be read.
     """
-    path = state / FILE_NAME
-    if not path.exists():
-        return Overview()
-    try:
-        db = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
-        try:
-            inbox = dict(db.execute("select state, count(*) from inbox group by state").fetchall())
-            outbox = dict(db.execute("select state, count(*) from outbox group by state").fetchall())
-            oldest = db.execute("select min(created_at) from inbox where state = 'ready'").fetchone()[0]
-        finally:
-            db.close()
-    except sqlite3.Error as error:
-        raise BusError(f"The bus {path} cannot be read: {error}") from error
-    return Overview(inbox, outbox, None if oldest is None else datetime.fromtimestamp(oldest, UTC))
+    with reading(state) as db:
+        if db is None:
+            return Overview()
+        inbox = dict(db.execute("select state, count(*) from inbox group by state").fetchall())
+        outbox = dict(db.execute("select state, count(*) from outbox where kind <> 'stream' group by state").fetchall())
+        [oldest] = one(db, "select min(created_at) from inbox where state = 'ready'") or (None,)
+        [questions] = one(db, "select count(*) from suspension where state = 'open'") or (0,)
+        return Overview(inbox, outbox, at_from_epoch(oldest), questions)

@@ -14,7 +14,7 @@ from nanobee.cli.running import load
 from nanobee.phrases import Language, Phrase
 
 if TYPE_CHECKING:
-    from nanobee.bus.bus import Overview
+    from nanobee.bus.overview import Overview
     from nanobee.clock import Clock
     from nanobee.config import Settings
     from nanobee.status import GatewayStatus
