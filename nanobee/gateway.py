@@ -16,6 +16,8 @@ from nanobee.agent.composing import Composer
 from nanobee.agent.dispatch import Dispatcher
 from nanobee.agent.models import Models
 from nanobee.agent.notices import ChatNotices
+from nanobee.agent.orphans import end_orphans
+from nanobee.agent.ownership import Ownership
 from nanobee.agent.read_result import create_read_result
 from nanobee.agent.session_commands import register_session_commands
 from nanobee.bus.delivery import Delivery
@@ -139,12 +141,13 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
         async with open_bus(settings.state, files, ChatNotices(settings.language, split)) as bus:
             delivery, resolver = Delivery(channels), Resolver(channels)
             around = Surroundings(bus, SessionStore(files, bus), delivery.live, split)
-            agent = _create_agent(settings, around, files, model)
+            agent = _create_agent(settings, around, files, model, _ownership(settings, channels))
             commands = create_commands(settings.language)
             register_session_commands(commands)
             dispatcher = Dispatcher(agent, commands)
             async with anyio.create_task_group() as tasks:
                 delivery.start(bus, tasks)
+                await end_orphans(around.sessions, await bus.begun_turns())
                 turns: Turns = await tasks.start(_run_turns, bus, dispatcher, resolver)
                 switchboard = Switchboard(dispatcher, resolver, delivery, channels)
                 await bus.listen(switchboard)
@@ -183,7 +186,14 @@ async def _run_turns(
         ended.set()
 
 
-def _create_agent(settings: Settings, around: Surroundings, files: SessionFiles, model: Model) -> Agent:
+def _ownership(settings: Settings, channels: Mapping[str, AnyChannel]) -> Ownership:
+    terminals = (name for name, channel in channels.items() if channel.settings.kind == TERMINAL)
+    return Ownership(frozenset(settings.owner), frozenset(terminals))
+
+
+def _create_agent(
+    settings: Settings, around: Surroundings, files: SessionFiles, model: Model, ownership: Ownership
+) -> Agent:
     clock = load_clock(settings.timezone)
     tools = create_builtin_registry()
     tools.add(create_read_result(files))
@@ -200,6 +210,7 @@ def _create_agent(settings: Settings, around: Surroundings, files: SessionFiles,
         settings=settings.agent,
         language=settings.language,
         reachable=settings.owner,
+        ownership=ownership,
     )
 
 

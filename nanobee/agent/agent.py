@@ -7,7 +7,8 @@ from pathlib import Path
 from nanobee.agent.breaker import Breaker
 from nanobee.agent.composing import Composer
 from nanobee.agent.models import Models
-from nanobee.bus.bus import Bus, NewSend
+from nanobee.agent.ownership import Ownership
+from nanobee.bus.bus import Bus, Claim, NewSend, message_of
 from nanobee.bus.live import LiveSlots
 from nanobee.config import AgentSettings
 from nanobee.messages import Address, OutboundMessage, PartKind
@@ -42,7 +43,12 @@ class Agent:
     language: Language = "en"
     reachable: tuple[str, ...] = ()
     """Session keys that the `message` tool may name in any chat: the owner's."""
+    ownership: Ownership = field(default_factory=Ownership)
     breaker: Breaker = field(default_factory=Breaker)
+
+    def serves_owner(self, claim: Claim) -> bool:
+        """Whether all that a turn answers is the owner's own."""
+        return all(self.ownership.owns(message_of(row)) for row in claim.rows)
 
     def send(self, message: OutboundMessage, kind: PartKind, key: str) -> NewSend:
         """An outbound message cut into its channel's parts."""

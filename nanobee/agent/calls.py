@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 
 import anyio
@@ -12,9 +13,11 @@ from nanobee.agent.questions import word_question
 from nanobee.bus.bus import Claim, NewSend, NewSuspension, create_suspension_id, message_of
 from nanobee.bus.lines import LineKind, NewLine, TurnState
 from nanobee.chat import Completion, FinishReason, ToolCall, ToolResult
+from nanobee.errors import StateError, ToolError
 from nanobee.exchanges import UNKNOWN_OUTCOME, legal_arguments
 from nanobee.messages import OutboundMessage, PartKind
 from nanobee.sessions.session import Session, assistant_line, message_line
+from nanobee.tools.process_group import ProcessGroup
 from nanobee.tools.tool import ToolContext, ToolOutcome
 
 CUT_CALL = (
@@ -179,8 +182,20 @@ class CallRunner:
             call_id=call.id,
             sender_id=message.sender_id,
             reachable=self._agent.reachable,
+            is_owner=self._agent.serves_owner(self._claim),
+            announce_process=partial(self._record_process, call),
         )
         return await self._agent.tools.call(context, call)
+
+    async def _record_process(self, call: ToolCall, group: ProcessGroup) -> None:
+        """Add a process group to the call's intent, before its processes do anything."""
+        intent = self._intent(call)
+        line = NewLine(intent.kind, {**intent.data, "process": group.to_json()})
+        try:
+            await self._record([line], [])
+        except StateError as error:
+            # If the turn has ended, or the bus still fails, storing the result says so.
+            raise ToolError(f"it was not run, since it could not be recorded: {error}") from error
 
     def _sends(self, call: ToolCall, outcome: ToolOutcome) -> list[NewSend]:
         self._said |= {m.text.strip() for m in outcome.sends if m.address == self._claim.address}

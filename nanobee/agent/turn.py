@@ -104,7 +104,7 @@ class Turn:
             self.agent.around.live.publish(part, fragments)
 
         def build(choice: Choice) -> CompletionRequest:
-            tools = self.agent.tools.specs()
+            tools = self.agent.tools.specs(self.agent.serves_owner(self.claim))
             composer = self.agent.composer
             self.composed = composer.compose(choice, self.session, tools, may_call=may_call, share=self._share)
             return self.composed.request

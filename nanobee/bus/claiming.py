@@ -172,3 +172,13 @@ def interrupt(tx: Transaction, session_key: str, now: float) -> str | None:
     line = NewLine(LineKind.TURN, {"state": TurnState.STOPPED, "reason": "interrupted by a newer message"})
     append_lines(tx, session_key, turn, epoch, [line])
     return turn
+
+
+def begun_turns(tx: Transaction) -> list[tuple[str, str]]:
+    """Session and turn of all that was begun and neither ended nor sleeps."""
+    tx.changed = False
+    found = tx.db.execute(
+        "select distinct session, turn from inbox where turn is not null and kind = 'message'"
+        " and state in ('ready', 'running', 'parked')"
+    )
+    return [(str(session), str(turn)) for session, turn in found]

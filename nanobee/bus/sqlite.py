@@ -337,6 +337,10 @@ class SqliteBus(SqliteOutbox):
 
         await self._writer.submit(operation)
 
+    async def begun_turns(self) -> list[tuple[str, str]]:
+        """Session and turn of all that was begun and neither ended nor sleeps."""
+        return await self._writer.submit(claiming.begun_turns, is_waited_for=False)
+
     async def listen(self, listener: Listener) -> None:
         """Tell `listener` of everything that waits, and of everything from now on."""
 

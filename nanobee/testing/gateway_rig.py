@@ -27,6 +27,8 @@ class GatewayRig:
     providers: Mapping[str, PluginSettings] = field(default_factory=dict)
     """Beside `main`, which is the model server at `base_url`."""
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
+    owner: tuple[str, ...] = ()
+    """As `Settings.owner`; who says something in a `MemoryChannel` is `memory:1`, unless the test says otherwise."""
 
     @property
     def settings(self) -> Settings:
@@ -37,6 +39,7 @@ class GatewayRig:
             agent=self.agent,
             providers=self.providers,
             models=self.models,
+            owner=self.owner,
         )
 
     @asynccontextmanager

@@ -48,6 +48,7 @@ def tool(
     name: str | None = None,
     parallel_safe: bool = False,
     idempotent: bool = False,
+    needs_owner: bool = False,
     max_seconds: float = MAX_TOOL_SECONDS,
 ) -> Callable[[ToolFunction], Tool]: ...
 def tool(
@@ -57,6 +58,7 @@ def tool(
     name: str | None = None,
     parallel_safe: bool = False,
     idempotent: bool = False,
+    needs_owner: bool = False,
     max_seconds: float = MAX_TOOL_SECONDS,
 ) -> Tool | Callable[[ToolFunction], Tool]:
     """Make a Tool from `function(context: ToolContext, …) -> str | ToolOutput`.
@@ -70,6 +72,7 @@ def tool(
         name: as the model calls it; the function's own name unless given.
         parallel_safe: may run beside other such calls of one step.
         idempotent: may be run again after a crash.
+        needs_owner: exists only for the owner, in chats of their own.
         max_seconds: after which a call is given up.
 
     Raises:
@@ -82,6 +85,7 @@ def tool(
             name=name,
             is_parallel_safe=parallel_safe,
             is_idempotent=idempotent,
+            needs_owner=needs_owner,
             max_seconds=max_seconds,
         )
 

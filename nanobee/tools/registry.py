@@ -41,9 +41,9 @@ class ToolRegistry:
         """The tool called `name`, if there is one."""
         return self._tools.get(name)
 
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """How the tools are described to a model, ordered by name."""
-        return tuple(tool.spec for tool in self._tools.values())
+    def specs(self, is_owner: bool = False) -> tuple[ToolSpec, ...]:
+        """How the tools that exist for who asks are described to a model, ordered by name."""
+        return tuple(tool.spec for tool in self._tools.values() if tool.is_offered(is_owner))
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
@@ -66,8 +66,8 @@ class ToolRegistry:
 
     async def _run(self, context: ToolContext, call: ToolCall) -> ToolOutput:
         tool = self._tools.get(call.name)
-        if tool is None:
-            raise ToolError(self._describe_unknown(call.name))
+        if tool is None or not tool.is_offered(context.is_owner):
+            raise ToolError(self._describe_unknown(call.name, context.is_owner))
         try:
             arguments = validate_arguments(tool.arguments_type, parse_arguments(call.arguments))
         except ToolError as error:
@@ -76,13 +76,14 @@ class ToolRegistry:
             return await tool.run(context, arguments)
         raise ToolError(f"{tool.name} took longer than {tool.max_seconds:g} s and was given up; its outcome is unknown")
 
-    def _describe_unknown(self, name: str) -> str:
+    def _describe_unknown(self, name: str, is_owner: bool) -> str:
         from difflib import get_close_matches  # costs more to import than it is worth before it is needed
 
-        lowered = {known.lower(): known for known in self._tools}
+        offered = [tool.name for tool in self._tools.values() if tool.is_offered(is_owner)]
+        lowered = {known.lower(): known for known in offered}
         close = get_close_matches(name.rpartition(".")[2].lower(), lowered, n=1)
         meant = f"; did you mean {lowered[close[0]]}?" if close else "."
-        return f"there is no tool {name[:64]!r}{meant} The tools are: {', '.join(self._tools) or 'none'}."
+        return f"there is no tool {name[:64]!r}{meant} The tools are: {', '.join(offered) or 'none'}."
 
 
 def _failure(call: ToolCall, reason: str) -> ToolOutcome:

@@ -8,9 +8,14 @@ from pydantic import BaseModel
 
 from nanobee.chat import ToolResult, ToolSpec
 from nanobee.messages import Address, OutboundMessage
+from nanobee.tools.process_group import ProcessGroup
 
 MAX_TOOL_SECONDS = 300.0
 """How long one call may take unless its tool says otherwise."""
+
+
+async def _announce_to_nobody(group: ProcessGroup) -> None:
+    """For calls that no turn makes: nobody finds the group again after a crash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,16 @@ class ToolContext:
     sender_id: str = ""
     reachable: tuple[str, ...] = ()
     """Session keys that the `message` tool may name beside the turn's own chat (the owner's)."""
+    is_owner: bool = False
+    """The owner asks, in a chat of their own."""
+    announce_process: Callable[[ProcessGroup], Awaitable[None]] = _announce_to_nobody
+    """Tell it of each group of processes that the call starts, before these do anything.
+
+    At the return it is on disk: what outlives a crash of this process is ended at the next start.
+
+    Raises:
+        ToolError: it could not be stored; the processes must do nothing.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +92,14 @@ class Tool:
     """May run beside other parallel-safe calls of the same step."""
     is_idempotent: bool = False
     """May be run again after a crash: its intent needs no record."""
+    needs_owner: bool = False
+    """Exists only for the owner, in chats of their own; anybody else's model does not see it."""
     max_seconds: float = MAX_TOOL_SECONDS
     """After this a call is given up; what it did until then is not known."""
+
+    def is_offered(self, is_owner: bool) -> bool:
+        """Whether it exists for who asks."""
+        return is_owner or not self.needs_owner
 
     @property
     def name(self) -> str:
