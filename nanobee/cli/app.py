@@ -6,6 +6,7 @@ import typer
 
 import nanobee
 from nanobee.cli.channels import channels
+from nanobee.cli.chaos import chaos
 from nanobee.cli.faults import CommandGroup
 from nanobee.cli.gateway import gateway
 from nanobee.cli.init import init
@@ -29,6 +30,7 @@ app.command()(init)
 app.command()(status)
 app.command()(channels)
 app.add_typer(models, name="models")
+app.command()(chaos)
 
 
 def _print_version(is_asked: bool) -> None:

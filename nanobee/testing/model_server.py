@@ -135,6 +135,17 @@ class ModelServer:
 
         return self._add(Reply(build, when, times, hold))
 
+    def reply_built(
+        self,
+        build: Callable[[RequestBody], Answer],
+        *,
+        when: When | None = None,
+        times: int | None = None,
+        hold: anyio.Event | None = None,
+    ) -> Reply:
+        """Answer with what `build` makes of each request; all of them unless told otherwise."""
+        return self._add(Reply(build, when, times, hold))
+
     def reply_bytes(
         self,
         pieces: Sequence[Piece],

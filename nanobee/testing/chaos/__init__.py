@@ -1,0 +1,1 @@
+"""Chaos: kills the real gateway between fake platforms, and accounts for every message."""
