@@ -92,6 +92,11 @@ class Commands:
         )
 
 
+async def _start(context: CommandContext) -> CommandResult:
+    """What the start button of some platforms sends."""
+    return CommandResult(phrases.GREETING.say(context.agent.language))
+
+
 async def _help(context: CommandContext) -> CommandResult:
     return CommandResult(context.commands.help())
 
@@ -141,6 +146,7 @@ def create_commands(language: Language) -> Commands:
     """The commands that every chat has; `/stop` is the dispatcher's, which owns the running turns."""
     commands = Commands(language)
     for name, summary, run in (
+        ("/start", phrases.HELP_START, _start),
         ("/help", phrases.HELP_HELP, _help),
         ("/new", phrases.HELP_NEW, _new),
         ("/status", phrases.HELP_STATUS, _status),

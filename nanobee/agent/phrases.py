@@ -101,3 +101,8 @@ HELP_BUSY = Phrase(
 )
 HELP_UNDO = Phrase(en="forget the last message and its answer", zh="撤销最后一条消息及其回答")
 HELP_RETRY = Phrase(en="answer the last message again", zh="重新回答最后一条消息")
+GREETING = Phrase(
+    en="Hello! Write to me, and I answer. /help lists the commands.",
+    zh="你好！给我发消息，我会回答。发送 /help 查看所有命令。",
+)
+HELP_START = Phrase(en="say hello", zh="打个招呼")

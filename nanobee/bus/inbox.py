@@ -25,7 +25,10 @@ class ChannelInbox:
         admitted = []
         for place, arrival in enumerate(arrivals):
             if not admits(self._channel.settings.allow_from, arrival.sender_id):
-                logger.info("channel %s: ignored a message of somebody who is not in allow_from", self._channel.name)
+                # The id is what the owner needs to admit the person.
+                logger.info(
+                    "channel %s: ignored a message of %r: not in allow_from", self._channel.name, arrival.sender_id
+                )
                 continue
             if not arrival.session_key.startswith(f"{self._channel.name}:"):
                 # The channel's fault, which the next delivery of the same event would only repeat.

@@ -395,6 +395,15 @@ async def test_an_unknown_command_costs_no_model_call_and_gets_a_suggestion(
             assert server.requests == []
 
 
+async def test_the_start_button_is_greeted_without_a_model_call(rig: GatewayRig, server: ModelServer) -> None:
+    with anyio.fail_after(LIMIT_SECONDS):
+        async with rig.open() as (_, channel):
+            await channel.say("/start deep-link")
+            [part] = await channel.wait_sent()
+            assert part.text.startswith("Hello!")
+    assert server.requests == []
+
+
 async def test_a_path_is_a_message_and_no_command(rig: GatewayRig, server: ModelServer) -> None:
     with anyio.fail_after(LIMIT_SECONDS):
         async with rig.open() as (_, channel):
