@@ -282,6 +282,42 @@ def is_http_address(url: str) -> bool:
         return False
 
 
+class MemoryScope(StrEnum):
+    """How far the owner's memory reaches. Groups and other people have their own in each case."""
+
+    PERSON = "person"
+    """All private chats of the owner share one."""
+    CHAT = "chat"
+    """The terminal has one, each private chat of the owner has its own."""
+
+
+class MemorySettings(StrictModel):
+    """What is remembered, and for how long."""
+
+    scope: Annotated[MemoryScope, Strict(False)] = MemoryScope.PERSON
+    model: str | None = None
+    """Writes the memory: `provider/model` or a preset; None takes the agent's."""
+    consolidate_after_tokens: int = Field(default=12_000, ge=50)
+    """Of conversation that is in no memory yet; half of the model's window, where that is less."""
+    max_calls_per_day: int = Field(default=300, ge=0)
+    """Model calls for memory, over all conversations."""
+    max_memory_chars: int = Field(default=12_000, ge=500, le=24_000)
+    """Of MEMORY.md, which stands in every prompt; past it the model is asked to condense."""
+    daily_days: int = Field(default=14, ge=2)
+    """How long a day's notes stand alone, before they are folded into HISTORY.md."""
+    misc_days: int = Field(default=7, ge=1)
+    """How long a short-lived note is kept that names no date of its own."""
+    recall: bool = True
+    """Whether lines of memory that fit a message are put beside it."""
+
+    @field_validator("model")
+    @classmethod
+    def _model_has_its_form(cls, model: str | None) -> str | None:
+        if model is not None and not (is_model_label(model) or re.fullmatch(NAME_PATTERN, model)):
+            raise SettingError(MODEL_FORM)
+        return model
+
+
 def is_model_label(text: str) -> bool:
     """Whether `text` has the form `provider/model`."""
     provider, slash, name = text.partition("/")
@@ -311,6 +347,7 @@ class Settings(StrictModel):
     models: Annotated[Mapping[Name, ModelSettings], BeforeValidator(_empty_section)] = Field(default_factory=dict)
     """Presets by name, for `agent.model`, `agent.fallbacks` and `/model`."""
     agent: Annotated[AgentSettings, BeforeValidator(_empty_section)] = AgentSettings()
+    memory: Annotated[MemorySettings, BeforeValidator(_empty_section)] = MemorySettings()
     channels: _Sections = Field(default_factory=dict)
     _origin: Origin = PrivateAttr(default_factory=Origin)
 
@@ -334,6 +371,14 @@ class Settings(StrictModel):
         if any(name not in presets for name in named):
             raise SettingError(NO_PRESET)
         return agent
+
+    @field_validator("memory")
+    @classmethod
+    def _memory_preset_exists(cls, memory: MemorySettings, info: ValidationInfo) -> MemorySettings:
+        name = memory.model
+        if name is not None and not is_model_label(name) and name not in info.data.get("models", {}):
+            raise SettingError(NO_PRESET)
+        return memory
 
     @field_validator("owner")
     @classmethod

@@ -21,6 +21,10 @@ class LineKind(StrEnum):
     """`through`, `summary`: the summary stands for the lines up to there."""
     SETTINGS = "settings"
     """What a person chose for this session: `model`, `busy`."""
+    CONSOLIDATED = "consolidated"
+    """`through`: the lines up to there are in memory."""
+    FORGOTTEN = "forgotten"
+    """`seqs`: these lines are not to be read any more, by nobody."""
     RECORD = "record"
 
 
