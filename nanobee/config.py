@@ -19,31 +19,25 @@ from pydantic import (
     PrivateAttr,
     SecretStr,
     Strict,
-    StringConstraints,
     ValidationInfo,
     field_validator,
 )
 
+from nanobee.config_memory import MemorySettings
 from nanobee.config_origin import Origin
+from nanobee.config_section import (
+    MODEL_FORM,
+    NAME_PATTERN,
+    NO_PRESET,
+    Name,
+    SettingError,
+    StrictModel,
+    is_model_label,
+)
 from nanobee.messages import RESERVED_CHANNELS
 from nanobee.phrases import Language, Phrase
 
-NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,31}$"
-Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, strict=True)]
-"""An instance's name: a channel's or a provider's, as it stands in session keys."""
-
-
 EVERYBODY_WORD = "*"
-
-
-class SettingError(ValueError):
-    """A validator's refusal, in both languages. Its fields must not hold the value: it may be a secret."""
-
-    def __init__(self, phrase: Phrase, **fields: object) -> None:
-        self.phrase = phrase
-        self.fields = fields
-        super().__init__(phrase.say("en", **fields))
-
 
 STAR_WITH_OTHERS = Phrase(
     '"*" admits everybody and stands alone; list exact ids or "*", not both',
@@ -62,17 +56,6 @@ NO_ZONE = Phrase(
     'not a time zone of this machine; write an IANA name such as "Europe/Berlin", or "local"',
     '本机没有这个时区；请写 IANA 名称，例如 "Asia/Shanghai"，或写 "local"',
 )
-RESERVED_NAME = Phrase("the names {names} are reserved", "名称 {names} 是保留的")
-MODEL_FORM = Phrase(
-    'a model is written "provider/model", for example "main/gpt-4o-mini"',
-    '模型写作 "provider/model"，例如 "main/gpt-4o-mini"',
-)
-NO_PRESET = Phrase(
-    "model or fallbacks name a preset that `models` does not have; a model is written provider/model",
-    "model 或 fallbacks 指定的预设不在 models 中；模型写作 provider/model",
-)
-
-
 NO_ADDRESS = Phrase(
     "is no address: http:// or https://, and a host are needed", "不是地址：需要 http:// 或 https:// 加主机名"
 )
@@ -85,12 +68,7 @@ NO_SOCKS = Phrase(
     'SOCKS needs a package: pip install "nanobee-gateway[socks]"',
     'SOCKS 需要一个软件包：pip install "nanobee-gateway[socks]"',
 )
-
-
-class StrictModel(BaseModel):
-    """Base of every settings model: unknown keys and wrong types are refused, values are frozen."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+RESERVED_NAME = Phrase("the names {names} are reserved", "名称 {names} 是保留的")
 
 
 class PluginSettings(BaseModel):
@@ -280,48 +258,6 @@ def is_http_address(url: str) -> bool:
         return url.startswith(("http://", "https://")) and bool(urlsplit(url).hostname)
     except ValueError:
         return False
-
-
-class MemoryScope(StrEnum):
-    """How far the owner's memory reaches. Groups and other people have their own in each case."""
-
-    PERSON = "person"
-    """All private chats of the owner share one."""
-    CHAT = "chat"
-    """The terminal has one, each private chat of the owner has its own."""
-
-
-class MemorySettings(StrictModel):
-    """What is remembered, and for how long."""
-
-    scope: Annotated[MemoryScope, Strict(False)] = MemoryScope.PERSON
-    model: str | None = None
-    """Writes the memory: `provider/model` or a preset; None takes the agent's."""
-    consolidate_after_tokens: int = Field(default=12_000, ge=50)
-    """Of conversation that is in no memory yet; half of the model's window, where that is less."""
-    max_calls_per_day: int = Field(default=300, ge=0)
-    """Model calls for memory, over all conversations."""
-    max_memory_chars: int = Field(default=12_000, ge=500, le=24_000)
-    """Of MEMORY.md, which stands in every prompt; past it the model is asked to condense."""
-    daily_days: int = Field(default=14, ge=2)
-    """How long a day's notes stand alone, before they are folded into HISTORY.md."""
-    misc_days: int = Field(default=7, ge=1)
-    """How long a short-lived note is kept that names no date of its own."""
-    recall: bool = True
-    """Whether lines of memory that fit a message are put beside it."""
-
-    @field_validator("model")
-    @classmethod
-    def _model_has_its_form(cls, model: str | None) -> str | None:
-        if model is not None and not (is_model_label(model) or re.fullmatch(NAME_PATTERN, model)):
-            raise SettingError(MODEL_FORM)
-        return model
-
-
-def is_model_label(text: str) -> bool:
-    """Whether `text` has the form `provider/model`."""
-    provider, slash, name = text.partition("/")
-    return bool(provider.strip() and slash and name.strip())
 
 
 def _empty_section(value: object) -> object:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from nanobee.config import SettingError
 from nanobee.config_document import Value
 from nanobee.config_origin import KeyPath, Origin
+from nanobee.config_section import SettingError
 from nanobee.errors import ConfigProblem
 from nanobee.phrases import Language, Phrase
 

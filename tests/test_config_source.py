@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, field_validator
 
-from nanobee.config import ChannelSettings, OpenAISettings, PluginSettings, Settings, StrictModel
+from nanobee.config import ChannelSettings, OpenAISettings, PluginSettings, Settings
+from nanobee.config_section import StrictModel
 from nanobee.config_source import config_path, load_settings, validate_section
 from nanobee.errors import ConfigError
 from nanobee.secrets import redact

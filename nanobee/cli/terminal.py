@@ -80,7 +80,7 @@ def _address(session: str) -> "Address":
 
 
 def _agent(settings: "Settings", model: str | None) -> "AgentSettings":
-    from nanobee.config import MODEL_FORM, is_model_label
+    from nanobee.config_section import MODEL_FORM, is_model_label
 
     if model is None:
         return settings.agent

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from nanobee.config import MemoryScope
+from nanobee.config_memory import MemoryScope
 from nanobee.messages import RESERVED_CHANNELS, decode_key_part
 from nanobee.sessions.names import SUFFIX, key_of_path, path_of_key
 
