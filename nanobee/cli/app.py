@@ -5,12 +5,14 @@ from typing import Annotated
 import typer
 
 import nanobee
+from nanobee.cli.bus import bus
 from nanobee.cli.channels import channels
 from nanobee.cli.chaos import chaos
 from nanobee.cli.faults import CommandGroup
 from nanobee.cli.gateway import gateway
 from nanobee.cli.init import init
 from nanobee.cli.models import models
+from nanobee.cli.sessions import sessions
 from nanobee.cli.status import status
 from nanobee.cli.terminal import cli
 
@@ -30,6 +32,8 @@ app.command()(init)
 app.command()(status)
 app.command()(channels)
 app.add_typer(models, name="models")
+app.add_typer(bus, name="bus")
+app.add_typer(sessions, name="sessions")
 app.command()(chaos)
 
 

@@ -30,6 +30,8 @@ def _command(command: Any, name: str) -> Iterator[str]:
 
 
 def _option(param: Any) -> str:
+    if param.param_type_name == "argument":
+        return f"- `{param.metavar}`: {param.help or ''}"
     names = ", ".join(sorted(param.opts, key=len))
     value = "" if param.is_flag else f" {param.metavar}"
     default = (

@@ -34,6 +34,8 @@ CONFIGURED = Phrase("configured", "已配置")
 NO_CHANNELS = Phrase("channel: none is configured", "渠道：没有配置")
 INBOX = Phrase("messages in: {counts}", "收到的消息：{counts}")
 OUTBOX = Phrase("messages out: {counts}", "发出的消息：{counts}")
+QUESTIONS = Phrase("questions: {count} wait for an answer", "问题：{count} 个等待回答")
+PUT_ASIDE = Phrase("put aside: {counts} (`nanobee bus ls` shows them)", "已搁置：{counts}（`nanobee bus ls` 可查看）")
 OLDEST = Phrase("oldest waiting: since {at}", "最早的等待：自 {at}")
 NONE = Phrase("none", "无")
 ERROR = Phrase("error: {at} {where}: {text}", "错误：{at} {where}：{text}")
@@ -129,6 +131,7 @@ def to_lines(settings: "Settings", findings: Findings, clock: "Clock") -> Iterat
     if findings.overview is not None:
         yield INBOX.say(language, counts=_counts(findings.overview.inbox, language))
         yield OUTBOX.say(language, counts=_counts(findings.overview.outbox, language))
+        yield from _attention(findings.overview, language)
         if findings.overview.oldest_ready_at is not None:
             yield OLDEST.say(language, at=_time(findings.overview.oldest_ready_at, clock))
     for error in report.errors if report is not None else ():
@@ -136,6 +139,15 @@ def to_lines(settings: "Settings", findings: Findings, clock: "Clock") -> Iterat
     for fault in findings.faults:
         yield FAULT.say(language, text=fault)
     yield STATE.say(language, folder=settings.state)
+
+
+def _attention(overview: "Overview", language: Language) -> Iterator[str]:
+    """What waits for a person."""
+    if overview.open_questions:
+        yield QUESTIONS.say(language, count=overview.open_questions)
+    counts = {state: overview.inbox.get(state, 0) + overview.outbox.get(state, 0) for state in ("parked", "dead")}
+    if any(counts.values()):
+        yield PUT_ASIDE.say(language, counts=_counts(counts, language))
 
 
 def _gateway(findings: Findings, clock: "Clock", language: Language) -> str:
@@ -199,6 +211,7 @@ def to_json(settings: "Settings", findings: Findings) -> dict[str, object]:
         "configured_channels": {name: section.kind for name, section in settings.channels.items()},
         "inbox": overview.inbox if overview is not None else None,
         "outbox": overview.outbox if overview is not None else None,
+        "questions": overview.open_questions if overview is not None else None,
         "oldest_ready_at": _utc(overview.oldest_ready_at) if overview and overview.oldest_ready_at else None,
         "errors": [
             {"at": _utc(error.at), "where": error.where, "text": error.text}
