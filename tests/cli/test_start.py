@@ -23,7 +23,19 @@ except SystemExit as end:
     assert not end.code, end.code
 print(*sorted(sys.modules), file=sys.stderr)
 """
-COMMANDS = ["cli", "gateway", "init", "status", "channels", "models", "models ls", "models get"]
+COMMANDS = [
+    "cli",
+    "gateway",
+    "init",
+    "status",
+    "channels",
+    "models",
+    "models ls",
+    "models get",
+    "bus ls",
+    "bus retry",
+    "sessions ls",
+]
 
 
 def run_help(*arguments: str) -> set[str]:
