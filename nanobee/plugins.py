@@ -1,87 +1,118 @@
-"""Plugins: channels that installed packages offer by entry point, found without importing them."""
+"""Plugins: what installed packages offer by entry point, found without importing them."""
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from nanobee.channel import Channel
 from nanobee.errors import PluginError
 from nanobee.phrases import Language, Phrase
 
-GROUP = "nanobee.channels"
+PluginT = TypeVar("PluginT")
 
 UNKNOWN = Phrase(
-    "no installed package offers this kind of channel; there are: {kinds}",
-    "没有已安装的包提供这种渠道；可用的有：{kinds}",
+    "no installed package offers this kind of {noun}; there are: {kinds}",
+    "没有已安装的包提供这种{noun}；可用的有：{kinds}",
 )
 UNKNOWN_CLOSE = Phrase(
-    "no installed package offers this kind of channel; did you mean {close}?",
-    "没有已安装的包提供这种渠道；是否想写 {close}？",
+    "no installed package offers this kind of {noun}; did you mean {close}?",
+    "没有已安装的包提供这种{noun}；是否想写 {close}？",
 )
 TWICE = Phrase(
-    "more than one package offers the channel {kind} ({packages}); uninstall all but one",
-    "多个包提供渠道 {kind}（{packages}）；请只保留一个",
+    "more than one package offers the {noun} {kind} ({packages}); uninstall all but one",
+    "多个包提供{noun} {kind}（{packages}）；请只保留一个",
 )
-NO_CHANNEL = Phrase(
-    "the channel {kind} ({where}) is no subclass of nanobee.channel.Channel",
-    "渠道 {kind}（{where}）不是 nanobee.channel.Channel 的子类",
+NO_SUBCLASS = Phrase(
+    "the {noun} {kind} ({where}) is no subclass of {base}",
+    "{noun} {kind}（{where}）不是 {base} 的子类",
 )
-BROKEN = Phrase("the channel {kind} ({where}) is broken: {fault}", "渠道 {kind}（{where}）已损坏：{fault}")
-NEEDS = Phrase("the channel {kind} needs the package {package}{hint}", "渠道 {kind} 需要包 {package}{hint}")
+BROKEN = Phrase("the {noun} {kind} ({where}) is broken: {fault}", "{noun} {kind}（{where}）已损坏：{fault}")
+NEEDS = Phrase("the {noun} {kind} needs the package {package}{hint}", "{noun} {kind} 需要包 {package}{hint}")
 
 logger = logging.getLogger(__name__)
 
 
-def _offers() -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Entry points by kind. One offer found twice (an editable install beside a wheel) counts once."""
-    offers: dict[str, dict[str, EntryPoint]] = {}
-    for entry in entry_points(group=GROUP):
-        offers.setdefault(entry.name, {}).setdefault(entry.value, entry)
-    return {kind: tuple(offers[kind].values()) for kind in sorted(offers)}
+@dataclass(frozen=True, slots=True)
+class PluginGroup(Generic[PluginT]):
+    """All plugins of one sort."""
+
+    name: str
+    """The group of entry points; an entry's name is a `kind` in the configuration."""
+    base: type[Any]
+    """What each of them derives from."""
+    noun: Phrase
+    """What people call one."""
+
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds that are installed, sorted. Imports none of them."""
+        return tuple(self._offers())
+
+    def load(self, kind: str, language: Language = "en") -> type[PluginT]:
+        """Import the plugin of this kind; `language` is that of the errors.
+
+        Raises:
+            PluginError: nothing installed offers it, two packages do, or its package cannot be imported.
+        """
+        offers = self._offers().get(kind, ())
+        if not offers:
+            raise PluginError(self._unknown(kind, language))
+        if len(offers) > 1:
+            packages = ", ".join(sorted(entry.value for entry in offers))
+            raise PluginError(self._say(TWICE, language, kind=kind, packages=packages))
+        found = self._import(offers[0], language)
+        if not (isinstance(found, type) and issubclass(found, self.base)):
+            base = f"{self.base.__module__}.{self.base.__qualname__}"
+            raise PluginError(self._say(NO_SUBCLASS, language, kind=kind, where=offers[0].value, base=base))
+        return found
+
+    def _offers(self) -> Mapping[str, tuple[EntryPoint, ...]]:
+        """Entry points by kind. One offer found twice (an editable install beside a wheel) counts once."""
+        offers: dict[str, dict[str, EntryPoint]] = {}
+        for entry in entry_points(group=self.name):
+            offers.setdefault(entry.name, {}).setdefault(entry.value, entry)
+        return {kind: tuple(offers[kind].values()) for kind in sorted(offers)}
+
+    def _unknown(self, kind: str, language: Language) -> str:
+        """Does not quote the kind: it may be a value in the wrong place."""
+        close = get_close_matches(kind, self.kinds(), n=1)
+        if close:
+            return self._say(UNKNOWN_CLOSE, language, close=close[0])
+        return self._say(UNKNOWN, language, kinds=", ".join(self.kinds()) or "–")
+
+    def _import(self, entry: EntryPoint, language: Language) -> object:
+        try:
+            return entry.load()
+        except Exception as error:  # a plugin's module may fail in any way, and must break itself only
+            if isinstance(error, ModuleNotFoundError) and _is_foreign(error, entry):
+                hint = _find_extra(entry)
+                raise PluginError(self._say(NEEDS, language, kind=entry.name, package=error.name, hint=hint)) from error
+            logger.exception("%s %s (%s) cannot be imported", self.noun.en, entry.name, entry.value)
+            fault = type(error).__name__
+            text = self._say(BROKEN, language, kind=entry.name, where=entry.value, fault=fault)
+            raise PluginError(text) from error
+
+    def _say(self, phrase: Phrase, language: Language, **fields: object) -> str:
+        return phrase.say(language, noun=self.noun.say(language), **fields)
+
+
+CHANNELS: PluginGroup[Channel[Any]] = PluginGroup("nanobee.channels", Channel, Phrase("channel", "渠道"))
 
 
 def find_channels() -> tuple[str, ...]:
     """The kinds of channel that are installed, sorted. Imports none of them."""
-    return tuple(_offers())
+    return CHANNELS.kinds()
 
 
 def load_channel(kind: str, language: Language = "en") -> type[Channel[Any]]:
-    """Import the channel of this kind; `language` is that of the errors.
+    """Import the channel of this kind.
 
     Raises:
-        PluginError: nothing installed offers it, two packages do, or its package cannot be imported.
+        PluginError: see `PluginGroup.load`.
     """
-    offers = _offers().get(kind, ())
-    if not offers:
-        raise PluginError(_unknown(kind, language))
-    if len(offers) > 1:
-        packages = ", ".join(sorted(entry.value for entry in offers))
-        raise PluginError(TWICE.say(language, kind=kind, packages=packages))
-    channel_type = _load(offers[0], language)
-    if not (isinstance(channel_type, type) and issubclass(channel_type, Channel)):
-        raise PluginError(NO_CHANNEL.say(language, kind=kind, where=offers[0].value))
-    return channel_type
-
-
-def _unknown(kind: str, language: Language) -> str:
-    """Does not quote the kind: it may be a value in the wrong place."""
-    close = get_close_matches(kind, find_channels(), n=1)
-    if close:
-        return UNKNOWN_CLOSE.say(language, close=close[0])
-    return UNKNOWN.say(language, kinds=", ".join(find_channels()) or "–")
-
-
-def _load(entry: EntryPoint, language: Language) -> object:
-    try:
-        return entry.load()
-    except Exception as error:  # a plugin's module may fail in any way, and must break itself only
-        if isinstance(error, ModuleNotFoundError) and _is_foreign(error, entry):
-            raise PluginError(_missing(entry, str(error.name), language)) from error
-        logger.exception("channel %s (%s) cannot be imported", entry.name, entry.value)
-        fault = type(error).__name__
-        raise PluginError(BROKEN.say(language, kind=entry.name, where=entry.value, fault=fault)) from error
+    return CHANNELS.load(kind, language)
 
 
 def _is_foreign(error: ModuleNotFoundError, entry: EntryPoint) -> bool:
@@ -90,8 +121,8 @@ def _is_foreign(error: ModuleNotFoundError, entry: EntryPoint) -> bool:
     return error.name is not None and error.name.partition(".")[0] not in (package, "nanobee")
 
 
-def _missing(entry: EntryPoint, module: str, language: Language) -> str:
-    hint = ""
+def _find_extra(entry: EntryPoint) -> str:
+    """The command that brings what is missing, where the plugin's package has an extra of the kind's name."""
     if entry.dist is not None and entry.name in (entry.dist.metadata.get_all("Provides-Extra") or []):
-        hint = f': pip install "{entry.dist.name}[{entry.name}]"'
-    return NEEDS.say(language, kind=entry.name, package=module, hint=hint)
+        return f': pip install "{entry.dist.name}[{entry.name}]"'
+    return ""

@@ -86,7 +86,7 @@ class ToolCallAssembler:
             if call.id and as_sent in seen:
                 continue
             seen.add(as_sent)
-            call_id = _free_id(call.id, call.key, taken)
+            call_id = free_id(call.id, call.key, taken)
             taken.add(call_id)
             arguments = clean_json_text(call.arguments)
             if not arguments.strip():
@@ -122,7 +122,7 @@ class ToolCallAssembler:
         return None
 
 
-def _free_id(wanted: str, key: int, taken: set[str]) -> str:
+def free_id(wanted: str, key: int, taken: set[str]) -> str:
     """The server's id, or where that is empty or taken one made from the call's position."""
     call_id = wanted or f"call_{key}"
     while call_id in taken:

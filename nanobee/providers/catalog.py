@@ -1,6 +1,6 @@
 """Where models are found without any configuration: hosted services by their key, servers by their port.
 
-All of them speak the OpenAI chat-completions API. The services' default models age; a variable
+All but one speak the OpenAI chat-completions API. The services' default models age; a variable
 `NAME_MODEL` (`OPENAI_MODEL`) or `agent.model` names another one.
 """
 
@@ -24,9 +24,8 @@ class HostedService:
     """What answers unless somebody names another model: cheap, able to call tools."""
     url_variables: tuple[str, ...] = ()
     """Where the service's own users keep another address of the same API, a region's or a relay's."""
-    other_api_variable: str | None = None
-    """Where they keep an address of the service's other API. If it names a stranger, so does the key."""
-    takes_forced_call: bool = True
+    kind: str = "openai"
+    """The kind of provider that speaks its API."""
     is_generic: bool = False
     """Its variables are used for any compatible server, which may need no key."""
 
@@ -37,19 +36,11 @@ class HostedService:
 
     def find_key(self, environ: Mapping[str, str]) -> tuple[str, str] | None:
         """The name and the value of the first variable that holds a key for this service."""
-        if self._is_elsewhere(environ):
-            return None
         return next(((name, key) for name in self.key_variables if (key := read_variable(environ, name))), None)
 
     def find_base_url(self, environ: Mapping[str, str]) -> tuple[str, str] | None:
         """The name and the value of the first variable that gives an address."""
         return next(((name, url) for name in self.url_variables if (url := read_variable(environ, name))), None)
-
-    def _is_elsewhere(self, environ: Mapping[str, str]) -> bool:
-        if self.other_api_variable is None:
-            return False
-        other = read_variable(environ, self.other_api_variable)
-        return bool(other) and read_host(other) != read_host(self.base_url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +55,6 @@ class LocalServer:
     host: str = "127.0.0.1"
     is_ollama: bool = False
     """It also tells what a model can do, under `/api/show`."""
-    takes_forced_call: bool = False
     default_context_tokens: int = 8_192
     """The window where the server does not tell it."""
 
@@ -86,9 +76,10 @@ HOSTED_SERVICES = (
     HostedService(
         name="anthropic",
         key_variables=("ANTHROPIC_API_KEY",),
-        base_url="https://api.anthropic.com/v1",
-        other_api_variable="ANTHROPIC_BASE_URL",
+        base_url="https://api.anthropic.com",
+        url_variables=("ANTHROPIC_BASE_URL",),
         model="claude-haiku-5-5",
+        kind="anthropic",
     ),
     HostedService(
         name="deepseek",
@@ -103,7 +94,6 @@ HOSTED_SERVICES = (
         base_url="https://api.moonshot.ai/v1",
         url_variables=("MOONSHOT_BASE_URL",),
         model="kimi-k2.6",
-        takes_forced_call=False,
     ),
     HostedService(
         name="dashscope",
@@ -125,7 +115,6 @@ HOSTED_SERVICES = (
         base_url="https://open.bigmodel.cn/api/paas/v4",
         url_variables=("ZHIPU_BASE_URL", "ZHIPUAI_BASE_URL"),
         model="glm-4.7",
-        takes_forced_call=False,
     ),
     HostedService(
         name="zai",
@@ -133,7 +122,6 @@ HOSTED_SERVICES = (
         base_url="https://api.z.ai/api/paas/v4",
         url_variables=("ZAI_BASE_URL",),
         model="glm-4.7",
-        takes_forced_call=False,
     ),
     HostedService(
         name="minimax",
@@ -141,7 +129,6 @@ HOSTED_SERVICES = (
         base_url="https://api.minimax.io/v1",
         url_variables=("MINIMAX_BASE_URL",),
         model="MiniMax-M2.7",
-        takes_forced_call=False,
     ),
     HostedService(
         name="gemini",
@@ -165,7 +152,7 @@ LOCAL_SERVERS = (
     LocalServer(name="ollama", title="Ollama", port=11434, is_ollama=True, default_context_tokens=4_096),
     LocalServer(name="lmstudio", title="LM Studio", port=1234),
     LocalServer(name="llamacpp", title="llama.cpp", port=8080),
-    LocalServer(name="vllm", title="vLLM", port=8000, takes_forced_call=True),
+    LocalServer(name="vllm", title="vLLM", port=8000),
 )
 """In the order in which they are preferred."""
 

@@ -7,9 +7,10 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from nanobee.config import OpenAISettings, Settings
-from nanobee.errors import ConfigError, ProviderError
+from nanobee.config import BAD_KEY, NO_ADDRESS, AnthropicSettings, OpenAISettings, Settings, is_http_address
+from nanobee.errors import ConfigError, ConfigProblem, ProviderError
 from nanobee.phrases import Phrase
+from nanobee.providers.anthropic_kind import create_anthropic
 from nanobee.providers.catalog import (
     EMBEDDED_NAME,
     HOSTED_SERVICES,
@@ -21,31 +22,14 @@ from nanobee.providers.catalog import (
     read_host,
     read_variable,
 )
-from nanobee.providers.kinds import (
-    GET_COMMAND,
-    INSTALL_COMMAND,
-    NO_ADDRESS,
-    create_configured,
-    create_local,
-    create_openai,
-    has_llama,
-    is_address,
-    refuse,
-    refuse_variable,
-    validate_openai,
-)
+from nanobee.providers.kind import ProviderEntry
+from nanobee.providers.kinds import create_configured, list_usual_models
 from nanobee.providers.local import LocalProvider, LocalSettings
+from nanobee.providers.local_kind import GET_COMMAND, INSTALL_COMMAND, LocalKind, has_llama
 from nanobee.providers.model import Model
 from nanobee.providers.model_file import find_model
-from nanobee.providers.probe import (
-    Found,
-    ProbeError,
-    ServedModel,
-    describe_model,
-    find_local_server,
-    list_models,
-    rank_models,
-)
+from nanobee.providers.openai_kind import create_openai, list_chat_models
+from nanobee.providers.probe import Found, describe_model, find_local_server
 
 MAX_SHOWN_MODELS = 5
 """Of a server's list, in an error."""
@@ -74,7 +58,6 @@ NO_KEY = Phrase(
     "needs the key in {variable}, or an entry {name} in providers",
     "需要 {variable} 中的密钥，或 providers 中的 {name} 一节",
 )
-BAD_KEY = Phrase("holds characters that no key has", "含有密钥中不会出现的字符")
 SEVERAL_PROVIDERS = Phrase(
     "is not set, and there are several providers ({names}): name one as provider/model",
     "未设置，而 providers 有多个（{names}）：请写作 provider/model",
@@ -177,28 +160,24 @@ class _Search:
         names = list(self._settings.providers)
         if len(names) > 1:
             raise self._refuse_model(SEVERAL_PROVIDERS, names=", ".join(names))
-        name = names[0]
-        is_asked = self._settings.providers[name].kind == "openai"
-        model_name = await self._find_only_model(name) if is_asked else ""
-        return create_configured(self._settings, self._environ, name, model_name)
+        model_name = await self._find_only_model(names[0])
+        return create_configured(self._settings, self._environ, names[0], model_name)
 
     async def _find_only_model(self, name: str) -> str:
-        """A known service's usual model, or the one that the server serves; never a guess among several."""
-        openai_settings = validate_openai(self._settings, name)
-        service = find_service_at(openai_settings.base_url)
-        if service is not None:
-            return service.model
-        key = openai_settings.api_key.get_secret_value() if openai_settings.api_key is not None else None
-        served = await _list_chat_models(openai_settings.base_url, key)
-        if len(served) == 1:
-            return served[0].name
-        if not served:
+        """The one model that comes to mind; never a guess among several."""
+        found = await list_usual_models(self._settings, self._environ, name)
+        if len(found) == 1:
+            return found[0]
+        if not found:
             raise self._refuse_model(WHICH_MODEL, name=name)
-        shown = ", ".join(model.name for model in served[:MAX_SHOWN_MODELS])
-        raise self._refuse_model(WHICH_OF, name=name, served=shown)
+        raise self._refuse_model(WHICH_OF, name=name, served=", ".join(found[:MAX_SHOWN_MODELS]))
 
     def _refuse_model(self, phrase: Phrase, **fields: object) -> ConfigError:
-        return refuse(self._settings, ("agent", "model"), phrase, **fields)
+        reason = phrase.say(self._settings.language, **fields)
+        return ConfigError([self._settings.origin.problem(("agent", "model"), reason)])
+
+    def _refuse_variable(self, name: str, phrase: Phrase) -> ConfigError:
+        return ConfigError([ConfigProblem(name, "", phrase.say(self._settings.language))])
 
     async def create_found(self) -> Model:
         """The first Model that is there without any configuration."""
@@ -222,30 +201,30 @@ class _Search:
         is_relay = read_host(base_url) != read_host(service.base_url)
         if found_key is None and not (service.is_generic and is_relay):
             return None
-        if variable and not is_address(base_url):
-            raise refuse_variable(self._settings, variable, NO_ADDRESS)
-        key = None if found_key is None else found_key[1]
+        if variable and not is_http_address(base_url):
+            raise self._refuse_variable(variable, NO_ADDRESS)
+        key = None if found_key is None else SecretStr(found_key[1])
         if found_key is not None and not (found_key[1].isascii() and found_key[1].isprintable()):
-            raise refuse_variable(self._settings, found_key[0], BAD_KEY)
+            raise self._refuse_variable(found_key[0], BAD_KEY)
         name = model_name or read_variable(self._environ, service.model_variable)
         if not name:
             name = await _find_relayed_model(service, base_url, key) if is_relay else service.model
-        note = KEY_NOTE if found_key is not None else URL_NOTE
-        actual = find_service_at(base_url) or service
+        note = (KEY_NOTE if found_key is not None else URL_NOTE).say(
+            self._settings.language,
+            label=f"{service.name}/{name}",
+            variable=variable if found_key is None else found_key[0],
+            model_variable=service.model_variable,
+        )
+        context_tokens = self._settings.agent.context_tokens
+        if service.kind == "anthropic":
+            settings = AnthropicSettings(kind="anthropic", base_url=base_url, api_key=key)
+            return create_anthropic(service.name, settings, name, context_tokens=context_tokens, note=note)
         return create_openai(
             service.name,
-            OpenAISettings(
-                kind="openai", base_url=base_url.rstrip("/"), api_key=None if key is None else SecretStr(key)
-            ),
+            OpenAISettings(kind="openai", base_url=base_url.rstrip("/"), api_key=key),
             name,
-            context_tokens=self._settings.agent.context_tokens,
-            takes_forced_call=actual.takes_forced_call,
-            note=note.say(
-                self._settings.language,
-                label=f"{service.name}/{name}",
-                variable=variable if found_key is None else found_key[0],
-                model_variable=service.model_variable,
-            ),
+            context_tokens=context_tokens,
+            note=note,
         )
 
     def _create_served(self, found: Found) -> Model:
@@ -261,30 +240,26 @@ class _Search:
         )
         return create_openai(
             server.name,
-            OpenAISettings(kind="openai", base_url=server.base_url),
+            OpenAISettings(kind="openai", base_url=server.base_url, dialect=server.name),
             served.name,
             context_tokens=context_tokens,
             takes_tools=served.takes_tools is not False,
-            takes_forced_call=server.takes_forced_call,
             note=note,
         )
 
     def _create_embedded(self) -> Model:
-        path = ("agent", "model")
-        return create_local(self._settings, self._environ, EMBEDDED_NAME, LocalSettings(kind="local"), path)
+        own = LocalSettings(kind="local")
+        entry = ProviderEntry(EMBEDDED_NAME, own, self._settings, self._environ, ("agent", "model"))
+        return LocalKind().create_model(entry, "")
 
 
-async def _list_chat_models(base_url: str, key: str | None) -> tuple[ServedModel, ...]:
-    try:
-        return rank_models(await list_models(base_url, api_key=key))
-    except ProbeError:
-        return ()
-
-
-async def _find_relayed_model(service: HostedService, base_url: str, key: str | None) -> str:
+async def _find_relayed_model(service: HostedService, base_url: str, key: SecretStr | None) -> str:
     """The model to ask for at an address that is not the service's own."""
     actual = find_service_at(base_url)
-    if actual is not None:
+    if actual is not None and actual.kind == service.kind:
         return actual.model
-    names = [model.name for model in await _list_chat_models(base_url, key)]
+    if service.kind != "openai":
+        return service.model
+    listed = await list_chat_models(base_url, None if key is None else key.get_secret_value())
+    names = [model.name for model in listed]
     return service.model if service.model in names or not names else names[0]

@@ -7,8 +7,9 @@ from nanobee.config import OpenAISettings
 from nanobee.providers.dialect import Dialect, find_dialect
 from nanobee.providers.model_client import ModelClient, read_key
 from nanobee.providers.openai_answer import AnswerAssembler
-from nanobee.providers.openai_wire import build_body, encode_body
+from nanobee.providers.openai_wire import build_body
 from nanobee.providers.provider import OnDelta, ignore_delta
+from nanobee.providers.request_body import encode_body
 
 
 class OpenAIProvider:

@@ -1,22 +1,18 @@
 """What a chat-completions request looks like on the wire, without I/O."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
-from nanobee.arguments import clean_text
 from nanobee.chat import ChatMessage, CompletionRequest, Thinking, ToolCall, ToolChoice, ToolSpec
 from nanobee.messages import Json, JsonObject
 from nanobee.providers.dialect import COMMON, Dialect, ThinkingSwitch, find_dialect
+from nanobee.providers.effort import pick_effort
 from nanobee.providers.openai_echo import read_echo
+from nanobee.providers.request_body import encode_body
 from nanobee.providers.think_tags import wrap_thought
 
 __all__ = ["COMMON", "Dialect", "build_body", "build_messages", "encode_body", "find_dialect"]
 
-LOW_BUDGET_TOKENS = 2_048
-"""A thinking budget up to this is the level `low`, where a server has levels only."""
-MEDIUM_BUDGET_TOKENS = 8_192
-"""And up to this `medium`; beyond it is `high`."""
 SHORT_ID_CHARS = 9
 
 
@@ -116,7 +112,7 @@ def _build_thinking(thinking: Thinking | None, dialect: Dialect, *, has_tools: b
     if thinking is None:
         return {}
     budget = thinking.budget_tokens
-    level: Mapping[str, Json] = {"reasoning_effort": _effort(budget)}
+    level: Mapping[str, Json] = {"reasoning_effort": pick_effort(budget)}
     match dialect.thinking:
         case ThinkingSwitch.EFFORT:
             return level if thinking.is_on else {"reasoning_effort": dialect.off_effort}
@@ -133,24 +129,6 @@ def _build_thinking(thinking: Thinking | None, dialect: Dialect, *, has_tools: b
             return {"reasoning": {"max_tokens": budget} if budget else {"enabled": thinking.is_on}}
         case ThinkingSwitch.NONE:
             return {}
-
-
-def _effort(budget_tokens: int | None) -> str:
-    """The level that a budget is; without one, the middle."""
-    if budget_tokens is None:
-        return "medium"
-    if budget_tokens <= LOW_BUDGET_TOKENS:
-        return "low"
-    return "medium" if budget_tokens <= MEDIUM_BUDGET_TOKENS else "high"
-
-
-def encode_body(body: JsonObject) -> bytes:
-    """The bytes of a request: valid UTF-8, no half of a character in it."""
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        return clean_text(text).encode("utf-8")
 
 
 def _build_tool(tool: ToolSpec) -> Json:

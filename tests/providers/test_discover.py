@@ -16,7 +16,7 @@ from nanobee.config_source import load_settings
 from nanobee.errors import ConfigError, ConfigProblem
 from nanobee.providers.catalog import HOSTED_SERVICES, LOCAL_SERVERS, HostedService, LocalServer
 from nanobee.providers.discover import choose_model, find_servers
-from nanobee.providers.kinds import TINY_FILE_BYTES
+from nanobee.providers.local_kind import TINY_FILE_BYTES
 from nanobee.providers.local import LocalProvider
 from nanobee.providers.model import Model
 from nanobee.providers.model_file import SMOLLM2
