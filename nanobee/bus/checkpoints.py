@@ -33,6 +33,16 @@ NAMES = (
 )
 """Every point. `stored` is before the commit, `committed` after it, `shown` and `done` after the platform took it."""
 
+MEMORY_NAMES = (
+    "memory.accepted",
+    "memory.history",
+    "memory.facts",
+    "memory.daily",
+    "memory.misc",
+    "memory.moved",
+)
+"""Those of a consolidation, each behind what it names."""
+
 
 class _Armed:
     """The point that kills, and how often it has still to be passed."""

@@ -81,6 +81,17 @@ create table outbox(
 create index outbox_open on outbox(address, id) where state in ('ready', 'sending', 'unknown');
 create index outbox_turn on outbox(turn) where state in ('ready', 'sending', 'unknown');
 create index outbox_stream on outbox(address, turn) where kind = 'stream' and state = 'sent';
+create table consolidation(
+    session text primary key,
+    through integer,
+    wanted integer not null default 0,
+    answer text
+);
+create index consolidation_open on consolidation(session) where answer is not null or wanted > coalesce(through, 0);
+create table consolidation_calls(
+    day text primary key,
+    calls integer not null
+);
 create table journal(
     session text not null,
     seq integer not null,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 
-from nanobee.bus import claiming, inbox_table, outbox_table, suspension_table
+from nanobee.bus import claiming, consolidation_table, inbox_table, outbox_table, suspension_table
 from nanobee.bus.bus import (
     Answered,
     Claim,
@@ -30,7 +30,7 @@ from nanobee.bus.checkpoints import checkpoint
 from nanobee.bus.journaling import append_lines, check_epoch, ensure_session, insert_sends, read_settings
 from nanobee.bus.lines import Line, LineKind, NewLine
 from nanobee.bus.projection import Projection
-from nanobee.bus.sqlite_outbox import SqliteOutbox
+from nanobee.bus.sqlite_memory import SqliteMemory
 from nanobee.bus.syncing import Syncer
 from nanobee.bus.writer import Transaction, Writer
 from nanobee.channel import Lane, Receipt
@@ -41,7 +41,7 @@ from nanobee.messages import Address, InboundMessage
 FILE_NAME = "bus.db"
 
 
-class SqliteBus(SqliteOutbox):
+class SqliteBus(SqliteMemory):
     """Implements `nanobee.bus.bus.Bus`. Open it with `open_bus`."""
 
     def __init__(self, writer: Writer, projection: Projection, notices: Notices, limits: Limits) -> None:
@@ -208,6 +208,7 @@ class SqliteBus(SqliteOutbox):
             placed = self._write(tx, ref, lines, sends)
             if any(line.kind == LineKind.RESET for line in lines):
                 suspension_table.cancel(tx, ref.session_key, time.time())
+                consolidation_table.want(tx, ref.session_key, placed)
             inbox_table.finish(tx, ref, time.time())
             if requeue is not None:
                 inbox_table.requeue(tx, ref, requeue, time.time())
@@ -293,14 +294,13 @@ class SqliteBus(SqliteOutbox):
 
     async def append(self, session_key: str, lines: Sequence[NewLine]) -> tuple[Line, ...]:
         """Append lines that belong to no turn."""
+        return await self._writer.submit(lambda tx: self._append(tx, session_key, lines))
 
-        def operation(tx: Transaction) -> tuple[Line, ...]:
-            ensure_session(tx, session_key, self._projection.last_seq)
-            placed = append_lines(tx, session_key, None, 0, lines)
-            self._note(tx, session_key, placed)
-            return placed
-
-        return await self._writer.submit(operation)
+    def _append(self, tx: Transaction, session_key: str, lines: Sequence[NewLine]) -> tuple[Line, ...]:
+        ensure_session(tx, session_key, self._projection.last_seq)
+        placed = append_lines(tx, session_key, None, 0, lines)
+        self._note(tx, session_key, placed)
+        return placed
 
     async def journal(self, session_key: str) -> tuple[Line, ...]:
         """The session's lines that are not yet known to be in its file."""
