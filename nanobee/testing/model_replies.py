@@ -59,9 +59,13 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     is_chunked: bool = True
     """Whether HTTP frames it; without, the end of the connection is the end of the body."""
+    loses_next: bool = False
+    """The connection looks as if it were kept, but the next request in it is lost, as at llama.cpp."""
     calls: tuple[tuple[str, str], ...] = ()
     """Name and arguments of its tool calls, for rule R8."""
     reasoning: str = ""
+    blocks: tuple[Mapping[str, Any], ...] = ()
+    """The content of a Messages API answer, for rule M5."""
 
 
 @dataclass(slots=True, eq=False)

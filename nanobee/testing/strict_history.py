@@ -51,7 +51,7 @@ class StrictHistory:
         return tuple(self._problems(request, messages))
 
     def _problems(self, request: Message, messages: Sequence[Message]) -> Iterator[str]:
-        if _has_half_character(request):
+        if has_half_character(request):
             yield "R6: a text holds half of a character"
         yield from _check_assistants(messages)
         yield from _check_groups(messages)
@@ -77,7 +77,9 @@ class StrictHistory:
                 for call in message.get("tool_calls") or ()
             ]
             wanted = self._reasoning_of.get(_signature(calls)) if calls else None
-            if wanted is not None and wanted not in (message.get("reasoning_content"), message.get("reasoning")):
+            found = [message.get(key) for key in ("reasoning_content", "reasoning")]
+            is_tagged = wanted is not None and f"<think>{wanted}</think>" in str(message.get("content"))
+            if wanted is not None and wanted not in found and not is_tagged:
                 yield f"R8: message {at} has lost the reasoning that its tool calls came with"
 
 
@@ -153,7 +155,7 @@ def _is_object(arguments: object) -> bool:
         return False
 
 
-def _has_half_character(value: object) -> bool:
+def has_half_character(value: object) -> bool:
     """Whether any string has a surrogate in it; JSON escapes can hide one from the UTF-8 check."""
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
