@@ -153,7 +153,14 @@ class ContextLengthError(ProviderError):
 
 
 class RequestRefusedError(ProviderError):
-    """The server refuses this request as it is; the same request will be refused again."""
+    """The server refuses this request as it is; the same request will be refused again.
+
+    `is_missing`: the address or the model does not exist there, so that no other request helps either.
+    """
+
+    def __init__(self, message: str, *, is_missing: bool = False) -> None:
+        self.is_missing = is_missing
+        super().__init__(message)
 
 
 class ServerFaultError(ProviderError):

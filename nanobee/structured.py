@@ -89,6 +89,8 @@ class _Inquiry(Generic[AnswerT]):
             try:
                 answer = await self._try(rung)
             except RequestRefusedError as error:
+                if error.is_missing:
+                    raise
                 problem = f"{rung}: {error}"
                 if rung is _Rung.SCHEMA:
                     skipped.discard(_Rung.PLAIN)

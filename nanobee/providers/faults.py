@@ -25,6 +25,8 @@ from nanobee.providers.json_reading import read_json
 MAX_QUOTE_CHARS = 200
 """How much of a server's own words is shown to people."""
 
+NOT_FOUND = 404
+
 _MARKUP = re.compile(r"<[a-zA-Z!/?]")
 
 _CODES: Mapping[str, type[ProviderError]] = {
@@ -126,6 +128,8 @@ def sort_refusal(refusal: Refusal, who: str, secret: str = "") -> ProviderError:
         return RateLimitError(text, refusal.retry_after_seconds)
     if kind is ServerFaultError:
         return ServerFaultError(text, refusal.retry_after_seconds)
+    if kind is RequestRefusedError:
+        return RequestRefusedError(text, is_missing=refusal.status == NOT_FOUND)
     return kind(text)
 
 
