@@ -212,6 +212,12 @@ def test_two_completions_for_one_message_are_noticed_though_their_texts_differ()
     assert FaultKind.ANSWERED_TWICE in kinds(account)
 
 
+def test_an_answer_to_nothing_new_is_a_turn_that_ran_twice() -> None:
+    log = answered(1)
+    account = build_account(replace(log, delivered=(*log.delivered, told(300, marks.answer(8, [])))))
+    assert kinds(account) == [FaultKind.ANSWERED_TWICE]
+
+
 def test_a_note_of_each_completion_is_an_effect_twice_and_none_is_an_effect_lost() -> None:
     log = replace(answered(1, mode=Mode.TOOLS), edits={1: 1})
     noted = told(150, marks.note(7, 1))

@@ -100,10 +100,12 @@ def _stuck(log: RoundLog) -> _Faults:
 
 
 def _repeated(firsts: Iterable[Seen]) -> _Faults:
-    """Messages that two completions answer."""
+    """Messages that two completions answer, and turns that had nothing to answer: they ran before."""
     serials: dict[int, set[int]] = defaultdict(set)
     for each in firsts:
         if each.text.kind is TextKind.ANSWER:
+            if not each.text.marks:
+                yield FaultKind.ANSWERED_TWICE, f"chat {each.chat}: {shorten(each.delivered.text)} answers nothing new"
             for mark in each.text.marks:
                 serials[mark].add(each.text.serial)
     for mark, found in serials.items():

@@ -40,6 +40,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                start_new_session=True,  # Ctrl-C is ours: it must not end a life that is being accounted for
             )
 
     @property

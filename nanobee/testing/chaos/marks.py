@@ -15,7 +15,7 @@ _FIRST_CHOICE, _OTHER_CHOICE = "a", "b"
 _SAID = re.compile(r"^(?:\[[^\]\n]*\] )?m(\d+)z(?: ([a-z0-9 ]+))?$", re.MULTILINE)
 _MARK = re.compile(r"m(\d+)z")
 _ANSWERING = re.compile(r"\bm(\d+)z|^a(\d+)$")
-_ANSWER = re.compile(rf"#(\d+) covers((?: m\d+z)+), part (\d+) of (\d+)\. .*{re.escape(END)}", re.DOTALL)
+_ANSWER = re.compile(rf"#(\d+) covers((?: m\d+z)*), part (\d+) of (\d+)\. .*{re.escape(END)}", re.DOTALL)
 _NOTE = re.compile(rf"#(\d+) notes m(\d+)z\. {re.escape(END)}")
 _QUESTION = re.compile(r"#(\d+) asks (\w+) of m(\d+)z, part (\d+) of (\d+)\?")
 _QUESTION_ID = re.compile(r"^\(#(\w+):", re.MULTILINE)
@@ -85,8 +85,8 @@ def read_answering(text: str) -> list[int]:
 
 def answer(serial: int, marks: Iterable[int], fillers: Sequence[str] = ("",)) -> str:
     """The final text of a turn: one paragraph, and in a split message one part, for each filler."""
-    covered = " ".join(f"m{mark}z" for mark in marks)
-    heads = [f"#{serial} covers {covered}, part {part} of {len(fillers)}." for part in range(1, len(fillers) + 1)]
+    covered = "".join(f" m{mark}z" for mark in marks)
+    heads = [f"#{serial} covers{covered}, part {part} of {len(fillers)}." for part in range(1, len(fillers) + 1)]
     return "\n\n".join(" ".join(filter(None, (head, filler, END))) for head, filler in zip(heads, fillers, strict=True))
 
 
