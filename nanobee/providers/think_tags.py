@@ -38,6 +38,8 @@ class ThinkTagSplitter:
         self._at_line_start = True
         """Whether what is held begins a line of the text."""
         self._closing = _CLOSING
+        self._has_closed = False
+        """Whether a thought has ended: the blank lines after it belong to the tags."""
         self._state = _State.IMPLIED if begins_in_thought else _State.BEGINNING
 
     @property
@@ -70,7 +72,8 @@ class ThinkTagSplitter:
         if self._state is _State.THOUGHT:
             self._think(held, deltas)
         elif self._state is not _State.IMPLIED:
-            self._write(held, deltas)
+            is_between = self._state is _State.BEGINNING and self._has_closed
+            self._write(held.lstrip() if is_between else held, deltas)
         elif is_cut:
             self._think(held, deltas)
         else:
@@ -91,8 +94,7 @@ class ThinkTagSplitter:
                 return True
             if self._state is _State.BEGINNING:
                 self._state = _State.TEXT
-                # After a thought, the blank lines before the answer belong to the tags.
-                self._held = stripped if self._thought else self._held
+                self._held = stripped if self._has_closed else self._held
                 return True
         return self._step_thought(deltas)
 
@@ -114,17 +116,19 @@ class ThinkTagSplitter:
             return False
         self._think(thought, deltas)
         self._held = rest
+        self._has_closed = True
         self._state = _State.BEGINNING
         return True
 
     def _step_text(self, deltas: list[Delta]) -> bool:
         """Give text out line by line: a closing tag alone at a line's beginning ends a thought."""
         line, newline, rest = self._held.partition("\n")
-        if self._at_line_start and not self._thought:
+        if self._at_line_start and not self._has_closed:
             if self._held.startswith(_CLOSING) and self.text.count(_FENCE) % 2 == 0:
                 # What was taken for text was reasoning. It may have been shown, but it is not the answer.
                 self._thought, self._text = self._text, []
                 self._held = self._held.removeprefix(_CLOSING)
+                self._has_closed = True
                 self._state = _State.BEGINNING
                 return True
             if not newline and _CLOSING.startswith(line):
