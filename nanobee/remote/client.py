@@ -33,7 +33,7 @@ from nanobee.remote.frames import (
 )
 from nanobee.remote.showing import show_frames
 from nanobee.remote.socket_path import find_socket
-from nanobee.remote.wire import Wire, WireError
+from nanobee.remote.wire import Wire, WireError, connect_wire
 
 logger = logging.getLogger(__name__)
 
@@ -165,13 +165,13 @@ class Link:
                 await self._lost.wait()
 
     async def _send(self, frame: Frame) -> None:
-        """Send the whole frame, also while the task is being cancelled.
+        """Send to the holder.
 
         Raises:
-            BusError: the holder is gone.
+            BusError: it is gone.
         """
         try:
-            with anyio.fail_after(RECEIVE_SECONDS, shield=True):
+            with anyio.fail_after(RECEIVE_SECONDS):
                 await self._wire.send(frame)
         except (WireError, TimeoutError) as error:
             raise BusError(ENDED.say(self._language, pid=self.pid)) from error
@@ -200,8 +200,7 @@ async def open_link(
             raise StateError(_REFUSALS[answer.refusal].say(language, pid=answer.pid))
         yield None if answer is None else Link(wire, answer, language)
     finally:
-        with anyio.CancelScope(shield=True):
-            await wire.aclose()
+        await wire.aclose()
 
 
 async def wake_holder(state: Path, session_key: str) -> bool:
@@ -212,8 +211,7 @@ async def wake_holder(state: Path, session_key: str) -> bool:
     try:
         return isinstance(await _greet(wire, Hello(VERSION, session_key, wakes=True)), Welcome)
     finally:
-        with anyio.CancelScope(shield=True):
-            await wire.aclose()
+        await wire.aclose()
 
 
 async def _connect(state: Path) -> Wire | None:
@@ -222,7 +220,7 @@ async def _connect(state: Path) -> Wire | None:
         return None
     try:
         with anyio.fail_after(ANSWER_SECONDS):
-            return Wire(await anyio.connect_unix(path))
+            return await connect_wire(path)
     except (OSError, TimeoutError):
         return None  # what a killed holder left
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
-from anyio.abc import SocketStream
+from anyio.abc import TaskGroup
 
 from nanobee.channel import Inbox
 from nanobee.messages import Address
@@ -16,11 +16,10 @@ from nanobee.remote.channel import RemoteChannel
 from nanobee.remote.connection import Connection
 from nanobee.remote.frames import VERSION, Hello, Refusal, Refused, Welcome
 from nanobee.remote.socket_path import socket_place
-from nanobee.remote.wire import Wire, WireError
+from nanobee.remote.wire import Wire, WireError, listening
 
 logger = logging.getLogger(__name__)
 
-SOCKET_MODE = 0o600
 MAX_CLIENTS = 64
 """Connections at once."""
 HELLO_SECONDS = 5.0
@@ -55,25 +54,21 @@ class Server:
         """Listen until cancelled; a fault is logged, and the gateway goes on without its clients."""
         if sys.platform == "win32":
             return
-        while True:
-            try:
-                await self._listen()
-            except OSError as error:
-                logger.error("no client can reach this process: %s", error)
-            await anyio.sleep(PAUSE_SECONDS)
+        async with anyio.create_task_group() as tasks:
+            while True:
+                try:
+                    await self._listen(tasks)
+                except OSError as error:
+                    logger.error("no client can reach this process: %s", error)
+                await anyio.sleep(PAUSE_SECONDS)
 
-    async def _listen(self) -> None:
+    async def _listen(self, tasks: TaskGroup) -> None:
         with socket_place(self._state, self._environ) as path:
-            async with (
-                await anyio.create_unix_listener(path, mode=SOCKET_MODE) as listener,
-                anyio.create_task_group() as tasks,
-            ):
-                while True:
-                    tasks.start_soon(self._serve, await listener.accept())
+            async with listening(path, lambda wire: tasks.start_soon(self._serve, wire)):
+                await anyio.sleep_forever()
 
-    async def _serve(self, stream: SocketStream) -> None:
+    async def _serve(self, wire: Wire) -> None:
         self._connected += 1
-        wire = Wire(stream)
         address = None
         try:
             with anyio.move_on_after(HELLO_SECONDS):
@@ -87,8 +82,7 @@ class Server:
             logger.exception("a client could not be served")
         finally:
             self._connected -= 1
-            with anyio.CancelScope(shield=True):
-                await wire.aclose()
+            await wire.aclose()
 
     async def _greet(self, wire: Wire) -> Address | None:
         """Answer a client's hello; return what it wants to show, None where it shows nothing."""

@@ -1,10 +1,24 @@
-"""Wire: frames over a byte stream."""
+"""Wire: frames over a Unix socket.
+
+On asyncio's streams: what was handed over for writing is written whole, also where the task that
+did so is cancelled, so that no frame is ever torn.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import anyio
-from anyio.abc import ByteStream
-from anyio.streams.buffered import BufferedByteReceiveStream
 
 from nanobee.remote.frames import MAX_FRAME_BYTES, Frame, decode_frame, encode_frame
+
+SOCKET_MODE = 0o600
+"""For the owner of the state folder alone."""
+BACKLOG = 128
+CLOSE_SECONDS = 1.0
+"""How long closing waits until the other end has taken what was written."""
 
 
 class WireError(Exception):
@@ -12,25 +26,23 @@ class WireError(Exception):
 
 
 class Wire:
-    """One connection. Frames are sent whole, one at a time, whoever sends them."""
+    """One connection."""
 
-    def __init__(self, stream: ByteStream) -> None:
-        self._stream = stream
-        self._lines = BufferedByteReceiveStream(stream)
-        self._sending = anyio.Lock()
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
 
     async def send(self, frame: Frame) -> None:
-        """Hand the frame to the kernel. A cancelled send leaves half a line: end the connection then.
+        """Write the frame, after those before it; return once the other end takes what is written.
 
         Raises:
             WireError: the other end is gone.
         """
-        line = encode_frame(frame)
-        async with self._sending:
-            try:
-                await self._stream.send(line)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-                raise WireError("the connection is closed") from error
+        try:
+            self._writer.write(encode_frame(frame))
+            await self._writer.drain()
+        except OSError as error:
+            raise WireError("the connection is closed") from error
 
     async def receive(self) -> Frame:
         """The next frame.
@@ -39,14 +51,61 @@ class Wire:
             WireError: the other end is gone, or sent what is no frame.
         """
         try:
-            return decode_frame(await self._lines.receive_until(b"\n", MAX_FRAME_BYTES))
+            return decode_frame(await self._reader.readuntil(b"\n"))
+        except asyncio.LimitOverrunError as error:
+            raise WireError(f"a frame is longer than {MAX_FRAME_BYTES} bytes") from error
+        except (OSError, asyncio.IncompleteReadError) as error:
+            raise WireError("the connection is closed") from error
         except ValueError as error:
             raise WireError("what came is no frame") from error
-        except anyio.DelimiterNotFound as error:
-            raise WireError(f"a frame is longer than {MAX_FRAME_BYTES} bytes") from error
-        except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            raise WireError("the connection is closed") from error
 
     async def aclose(self) -> None:
-        """End the connection, whatever is under way."""
-        await anyio.aclose_forcefully(self._stream)
+        """End the connection."""
+        self._writer.close()
+        with anyio.move_on_after(CLOSE_SECONDS, shield=True), suppress(OSError):
+            await self._writer.wait_closed()
+        self._writer.transport.abort()
+
+
+async def connect_wire(path: Path) -> Wire:
+    """Connect to the socket at `path`.
+
+    Raises:
+        OSError: nobody listens there.
+    """
+    return Wire(*await asyncio.open_unix_connection(path, limit=MAX_FRAME_BYTES))
+
+
+@asynccontextmanager
+async def listening(path: Path, take: Callable[[Wire], object]) -> AsyncIterator[None]:
+    """Listen at `path`, and give each connection to `take`, while the block runs.
+
+    Raises:
+        OSError: no socket can be made there.
+    """
+    is_open = True
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if is_open:
+            take(Wire(reader, writer))
+        else:
+            writer.close()
+
+    with _bind(path) as listener:
+        server = await asyncio.start_unix_server(connected, sock=listener, limit=MAX_FRAME_BYTES, backlog=BACKLOG)
+        try:
+            yield
+        finally:
+            is_open = False
+            server.close()
+
+
+def _bind(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+        path.chmod(SOCKET_MODE)  # nobody can connect before it listens
+    except BaseException:
+        listener.close()
+        raise
+    return listener
