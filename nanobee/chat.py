@@ -44,6 +44,14 @@ class Echo:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture as it is sent to a model."""
+
+    mime_type: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ChatMessage:
     """One entry of a request, with a role.
 
@@ -57,6 +65,8 @@ class ChatMessage:
     tool_call_id: str | None = None
     reasoning: str | None = None
     echo: Echo | None = None
+    images: tuple[Image, ...] = ()
+    """Only a `user` message has any, and only the newest one of a request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ that the next turns find their prompt cache. The newest user message is always i
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nanobee.chat import ChatMessage
+from nanobee.chat import ChatMessage, Image
 from nanobee.clock import Clock
 from nanobee.exchanges import Exchange, read_exchanges
+from nanobee.messages import Attachment
 from nanobee.sessions.session import Session
 
 WINDOW_JUMP_SHARE = 0.5
@@ -51,6 +52,18 @@ class Context:
     """Their estimated cost."""
     exchanges: tuple[Exchange, ...]
     """The history in them."""
+
+    @property
+    def pictures(self) -> tuple[Attachment, ...]:
+        """Those of the newest exchange: older ones are named in the history, not shown again."""
+        return self.exchanges[-1].pictures if self.exchanges else ()
+
+    def with_images(self, images: Sequence[Image], note: str = "") -> tuple[ChatMessage, ...]:
+        """The messages with pictures, and a note about them, at the newest user message."""
+        place = max(index for index, message in enumerate(self.messages) if message.role == "user")
+        user = self.messages[place]
+        shown = replace(user, images=tuple(images), content=f"{user.content}\n{note}" if note else user.content)
+        return (*self.messages[:place], shown, *self.messages[place + 1 :])
 
 
 def build_context(system: str, session: Session, budget: Budget, clock: Clock | None = None) -> Context:

@@ -14,11 +14,15 @@ from nanobee.bus.lines import Line, LineKind
 from nanobee.chat import ChatMessage, Echo, ToolCall
 from nanobee.clock import Clock
 from nanobee.errors import ToolError
+from nanobee.messages import Attachment
 
 UNKNOWN_OUTCOME = (
     "Outcome unknown: the process ended while this call ran. It may have taken effect, in whole or in part. "
     "Check before you repeat it."
 )
+
+PICTURE = "image"
+"""The kind of attachment that a model can look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class Exchange:
     user: ChatMessage
     steps: tuple[tuple[ChatMessage, ...], ...]
     """Each an assistant message with the results of its calls."""
+    pictures: tuple[Attachment, ...] = ()
+    """By reference: those that came with the message, and those that its tools looked at."""
 
 
 def read_exchanges(lines: Sequence[Line], clock: Clock | None = None, start: int = 0) -> Iterator[Exchange]:
@@ -37,27 +43,41 @@ def read_exchanges(lines: Sequence[Line], clock: Clock | None = None, start: int
     seq = 0
     user: ChatMessage | None = None
     steps: list[list[ChatMessage]] = []
+    pictures: list[Attachment] = []
+    seen: set[str] = set()
     for line in lines:
         if line.seq < start or line.kind not in (LineKind.MESSAGE, LineKind.RECORD):
             continue
         role = line.data.get("role", "assistant")
         if role == "user":
             text = _user_text(line, clock)
-            answered = _legal(steps)
-            steps = []
+            answered = _legal(steps, seen)
             if user is not None and not answered:
                 # A turn that failed left its message unanswered: both are read as one.
                 user = replace(user, content=f"{user.content}\n\n{text}")
-                continue
-            if user is not None:
-                yield Exchange(seq, user, answered)
-            seq, user = line.seq, ChatMessage("user", text)
+            else:
+                if user is not None:
+                    yield Exchange(seq, user, answered, tuple(pictures))
+                seq, user, pictures = line.seq, ChatMessage("user", text), []
+            steps = []
         elif user is not None and role == "assistant":
             steps.append([_assistant(line)])
         elif steps and role == "tool":
             steps[-1].append(_tool(line))
+        pictures += (each for each in _attachments(line) if each.kind == PICTURE)
     if user is not None:
-        yield Exchange(seq, user, _legal(steps))
+        yield Exchange(seq, user, _legal(steps, seen), tuple(pictures))
+
+
+def _attachments(line: Line) -> list[Attachment]:
+    found = line.data.get("attachments")
+    if not isinstance(found, list):
+        return []
+    return [
+        Attachment(str(each.get("kind", "file")), str(each.get("name", "file")), str(each["path"]))
+        for each in found
+        if isinstance(each, Mapping) and each.get("path")
+    ]
 
 
 def _user_text(line: Line, clock: Clock | None) -> str:
@@ -66,6 +86,7 @@ def _user_text(line: Line, clock: Clock | None) -> str:
     if quoted:
         marked = "\n".join(f"> {row}" for row in quoted.splitlines())
         text = f"{marked}\n\n{text}"
+    text = "\n".join([*([text] if text else []), *(f"[{each.kind}: {each.path}]" for each in _attachments(line))])
     if clock is None:
         return text or "(empty message)"
     name = _text(line.data, "name")
@@ -118,9 +139,9 @@ def legal_arguments(arguments: object) -> str:
     return json.dumps(whole, ensure_ascii=False)
 
 
-def _legal(steps: Sequence[Sequence[ChatMessage]]) -> tuple[tuple[ChatMessage, ...], ...]:
+def _legal(steps: Sequence[Sequence[ChatMessage]], seen: set[str]) -> tuple[tuple[ChatMessage, ...], ...]:
+    """The steps as a request may carry them; `seen` are the call ids of those before, and gets theirs."""
     legal: list[tuple[ChatMessage, ...]] = []
-    seen: set[str] = set()
     for assistant, *results in steps:
         calls = tuple(call for call in assistant.tool_calls if call.id not in seen)
         calls = tuple({call.id: call for call in calls}.values())

@@ -66,7 +66,7 @@ class Attachment:
     name: str
     """File name for people, already cleaned of path parts."""
     path: str
-    """Where the bytes are, relative to the state folder's media folder."""
+    """Where the bytes are, as the file tools name it: `media/…` for what was received, else inside the workspace."""
     mime_type: str = "application/octet-stream"
     size_bytes: int = 0
 

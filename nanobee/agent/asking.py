@@ -1,7 +1,7 @@
 """Asking: one completion for one step, tried again and on the next model where the fault is not the request's."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
@@ -27,7 +27,7 @@ MAX_WAIT_SECONDS = 30.0
 REQUESTS_FAULT = (RequestRefusedError, ContextLengthError)
 """What another model would refuse as well."""
 
-Build = Callable[[Choice], CompletionRequest]
+Build = Callable[[Choice], Awaitable[CompletionRequest]]
 
 
 class Shown:
@@ -58,7 +58,7 @@ async def ask_models(
     for place, choice in enumerate(ready or chain):
         is_last = place == len(ready or chain) - 1
         try:
-            completion = await _ask_one(choice, build(choice), shown)
+            completion = await _ask_one(choice, await build(choice), shown)
         except ProviderError as error:
             if not isinstance(error, REQUESTS_FAULT):
                 breaker.note_failure(choice.provider_name)

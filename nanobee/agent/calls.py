@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby
 
@@ -15,7 +15,7 @@ from nanobee.bus.lines import LineKind, NewLine, TurnState
 from nanobee.chat import Completion, FinishReason, ToolCall, ToolResult
 from nanobee.errors import StateError, ToolError
 from nanobee.exchanges import UNKNOWN_OUTCOME, legal_arguments
-from nanobee.messages import OutboundMessage, PartKind
+from nanobee.messages import Attachment, OutboundMessage, PartKind
 from nanobee.sessions.session import Session, assistant_line, message_line
 from nanobee.tools.process_group import ProcessGroup
 from nanobee.tools.tool import ToolContext, ToolOutcome
@@ -109,7 +109,7 @@ class CallRunner:
     def _take(self, step: "_Step", call: ToolCall, outcome: ToolOutcome) -> None:
         """Add a call's outcome to what the next transaction stores."""
         if outcome.question is None:
-            step.lines.append(_result_line(call, outcome.result))
+            step.lines.append(_result_line(call, outcome.result, outcome.attachments))
             step.sends += self._sends(call, outcome)
             return
         question = outcome.question
@@ -208,8 +208,15 @@ class CallRunner:
         self._session.extend(await self._agent.around.bus.record(self._claim.ref, lines, sends))
 
 
-def _result_line(call: ToolCall, result: ToolResult) -> NewLine:
-    return message_line("tool", result.content, tool_call_id=call.id, name=call.name, is_error=result.is_error or None)
+def _result_line(call: ToolCall, result: ToolResult, attachments: Sequence[Attachment] = ()) -> NewLine:
+    return message_line(
+        "tool",
+        result.content,
+        tool_call_id=call.id,
+        name=call.name,
+        is_error=result.is_error or None,
+        attachments=[asdict(attachment) for attachment in attachments],
+    )
 
 
 def _calls_of(data: object) -> list[ToolCall]:

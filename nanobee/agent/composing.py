@@ -1,15 +1,21 @@
 """Composer: what a step sends to a model, within the model's window."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
 
 from nanobee.agent.models import Choice
-from nanobee.chat import CompletionRequest, Thinking, ToolChoice, ToolSpec, Usage
+from nanobee.chat import ChatMessage, CompletionRequest, Thinking, ToolChoice, ToolSpec, Usage
 from nanobee.clock import Clock
 from nanobee.config import AgentSettings
 from nanobee.context import Budget, Context, build_context, estimate_tokens
 from nanobee.sessions.session import Session
 from nanobee.system_prompt import TINY, SystemPrompt
+from nanobee.tools.pictures import load_pictures
 
+BLIND = "[You cannot see pictures; say so if it matters.]"
+NOT_SHOWN = "[Not shown: {missing}]"
 RESERVED_SHARE = 8
 """An eighth of the window is kept for the answer, where no setting says how long it may be."""
 MAX_RESERVED_TOKENS = 8_192
@@ -57,10 +63,11 @@ class Composer:
     prompt: SystemPrompt
     settings: AgentSettings
     clock: Clock
+    workspace: Path
     calibration: Calibration = field(default_factory=Calibration)
     _costs: dict[tuple[str, ...], int] = field(default_factory=dict)
 
-    def compose(
+    async def compose(
         self,
         choice: Choice,
         session: Session,
@@ -79,7 +86,7 @@ class Composer:
         own = choice.settings
         request = CompletionRequest(
             model=model.name,
-            messages=context.messages,
+            messages=await self._show(context, choice),
             tools=offered,
             tool_choice=ToolChoice.AUTO if may_call else ToolChoice.NONE,
             max_tokens=self._max_tokens(choice),
@@ -88,6 +95,16 @@ class Composer:
             user=own.user_tag if own else None,
         )
         return Composed(request, context.tokens + self._cost(offered), context, budget)
+
+    async def _show(self, context: Context, choice: Choice) -> tuple[ChatMessage, ...]:
+        """The messages, with the newest pictures where the model can see."""
+        if not context.pictures:
+            return context.messages
+        if not choice.takes_images:
+            return context.with_images((), BLIND)
+        loaded = await anyio.to_thread.run_sync(load_pictures, self.workspace, context.pictures)
+        missing = "; ".join(loaded.missing)
+        return context.with_images(loaded.images, NOT_SHOWN.format(missing=missing) if missing else "")
 
     def _budget(self, choice: Choice, fixed: int, share: float) -> Budget:
         window = choice.context_tokens

@@ -35,6 +35,12 @@ class Choice:
         own = self.settings.context_tokens if self.settings else None
         return self.model.context_tokens if own is None else min(own, self.model.context_tokens)
 
+    @property
+    def takes_images(self) -> bool:
+        """Whether it is shown pictures."""
+        own = self.settings.vision if self.settings else None
+        return self.model.takes_images if own is None else own
+
 
 class Models:
     """Finds models by preset or label, each made once. Lives on the event loop."""

@@ -103,10 +103,10 @@ class Turn:
             fragments.append(text)
             self.agent.around.live.publish(part, fragments)
 
-        def build(choice: Choice) -> CompletionRequest:
+        async def build(choice: Choice) -> CompletionRequest:
             tools = self.agent.tools.specs(self.agent.serves_owner(self.claim))
             composer = self.agent.composer
-            self.composed = composer.compose(choice, self.session, tools, may_call=may_call, share=self._share)
+            self.composed = await composer.compose(choice, self.session, tools, may_call=may_call, share=self._share)
             return self.composed.request
 
         completion, choice = await ask_models(self.chain, self.agent.breaker, build, show)

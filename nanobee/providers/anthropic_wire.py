@@ -1,10 +1,11 @@
 """What a Messages API request looks like on the wire, without I/O."""
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nanobee.chat import ChatMessage, CompletionRequest, Thinking, ToolCall, ToolChoice
+from nanobee.chat import ChatMessage, CompletionRequest, Image, Thinking, ToolCall, ToolChoice
 from nanobee.messages import Json, JsonObject
 from nanobee.providers.anthropic_echo import unpack_blocks
 from nanobee.providers.anthropic_models import DEFAULT_MAX_TOKENS, Off, Traits
@@ -98,7 +99,13 @@ def _build_blocks(message: ChatMessage, source: str, *, with_thinking: bool) -> 
     if message.role == "tool":
         result: dict[str, Json] = {"type": "tool_result", "tool_use_id": _call_id(message.tool_call_id or "")}
         return [{**result, "content": message.content} if message.content.strip() else result]
-    return [_text_block(message.content if message.content.strip() else EMPTY_TEXT)]
+    text = _text_block(message.content if message.content.strip() else EMPTY_TEXT)
+    return [*(_image_block(image) for image in message.images), text]
+
+
+def _image_block(image: Image) -> dict[str, Json]:
+    data = b64encode(image.data).decode("ascii")
+    return {"type": "image", "source": {"type": "base64", "media_type": image.mime_type, "data": data}}
 
 
 def _text_block(text: str) -> dict[str, Json]:

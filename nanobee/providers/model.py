@@ -18,6 +18,8 @@ class Model:
     takes_tools: bool = True
     takes_forced_call: bool = True
     """Whether a forced tool call is honored; without it `structured.ask` starts lower on its ladder."""
+    takes_images: bool = False
+    """Whether it can look at pictures; a preset's `vision` says otherwise."""
     is_tiny: bool = False
     """A toy that needs a short prompt: no workspace files, no skills."""
     note: str = ""

@@ -1,5 +1,6 @@
 """What a chat-completions request looks like on the wire, without I/O."""
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
@@ -68,7 +69,7 @@ def _build_message(message: ChatMessage, dialect: Dialect, source: str, *, is_to
         call_id = _call_id(message.tool_call_id or "", dialect)
         return {"role": "tool", "tool_call_id": call_id, "content": message.content}
     if message.role != "assistant":
-        return {"role": message.role, "content": message.content}
+        return {"role": message.role, "content": _build_parts(message) if message.images else message.content}
     content = message.content
     if message.reasoning and dialect.wants_think_tags and is_tool_turn:
         content = wrap_thought(message.reasoning, content)
@@ -86,6 +87,14 @@ def _build_message(message: ChatMessage, dialect: Dialect, source: str, *, is_to
         if reasoning:
             entry[dialect.reasoning_field] = reasoning
     return entry
+
+
+def _build_parts(message: ChatMessage) -> list[Json]:
+    pictures: list[Json] = []
+    for image in message.images:
+        data = b64encode(image.data).decode("ascii")
+        pictures.append({"type": "image_url", "image_url": {"url": f"data:{image.mime_type};base64,{data}"}})
+    return [{"type": "text", "text": message.content}, *pictures]
 
 
 def _build_call(call: ToolCall, dialect: Dialect, extra: Json) -> JsonObject:

@@ -4,12 +4,15 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from nanobee.errors import ToolError
+from nanobee.messages import Attachment
 from nanobee.tools.decorator import tool
 from nanobee.tools.encoding import SAMPLE_BYTES, Encoding, detect_encoding, name_binary
 from nanobee.tools.paths import Place, open_place, refuse_shared, refuse_unless_regular
-from nanobee.tools.tool import ToolContext
+from nanobee.tools.pictures import picture_type
+from nanobee.tools.tool import ToolContext, ToolOutput
 
 MAX_READ_CHARS = 16_000
 """The most that one call shows; below the registry's limit for results."""
@@ -22,8 +25,9 @@ _UNREADABLE = re.compile("[\ud800-\udfff]")
 
 
 @tool(parallel_safe=True, idempotent=True)
-def read_file(context: ToolContext, path: str, offset: int = 1, limit: int = 500, column: int = 1) -> str:
-    """Read a text file of the workspace. A long file comes in parts; the last line says how to read on.
+def read_file(context: ToolContext, path: str, offset: int = 1, limit: int = 500, column: int = 1) -> str | ToolOutput:
+    """Read a text file of the workspace, or look at a picture. A long text comes in parts; its last line says how to
+    read on.
 
     Args:
         path: Relative to the workspace.
@@ -37,6 +41,8 @@ def read_file(context: ToolContext, path: str, offset: int = 1, limit: int = 500
         descriptor, size_bytes = open_text(place)
         try:
             sample = read_bytes(descriptor, SAMPLE_BYTES)
+            if mime_type := picture_type(sample):
+                return _show_picture(place.path, mime_type, size_bytes)
             if kind := name_binary(sample):
                 raise ToolError(f"{place.path}: is {kind} ({size_bytes:,} bytes), not text; it cannot be shown")
             encoding = detect_encoding(sample)
@@ -48,6 +54,12 @@ def read_file(context: ToolContext, path: str, offset: int = 1, limit: int = 500
             return window.show(place, size_bytes, encoding, has_more)
         finally:
             os.close(descriptor)
+
+
+def _show_picture(path: str, mime_type: str, size_bytes: int) -> ToolOutput:
+    picture = Attachment("image", PurePosixPath(path).name, path, mime_type, size_bytes)
+    shown = f"{path} is a picture ({size_bytes:,} bytes); it is shown with the user's message."
+    return ToolOutput(shown, attachments=(picture,))
 
 
 def open_text(place: Place) -> tuple[int, int]:

@@ -62,7 +62,8 @@ class ToolRegistry:
                 return _failure(call, str(cause))
             logger.exception("tool %s failed", call.name)
             return _failure(call, f"{call.name} failed by a fault of its own ({type(cause).__name__})")
-        return ToolOutcome(ToolResult(call.id, _fit(output.content)), output.sends, output.question)
+        result = ToolResult(call.id, _fit(output.content))
+        return ToolOutcome(result, output.sends, output.question, output.attachments)
 
     async def _run(self, context: ToolContext, call: ToolCall) -> ToolOutput:
         tool = self._tools.get(call.name)

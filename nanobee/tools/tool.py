@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from nanobee.chat import ToolResult, ToolSpec
-from nanobee.messages import Address, OutboundMessage
+from nanobee.messages import Address, Attachment, OutboundMessage
 from nanobee.tools.process_group import ProcessGroup
 
 MAX_TOOL_SECONDS = 300.0
@@ -65,6 +65,8 @@ class ToolOutput:
     sends: tuple[OutboundMessage, ...] = ()
     question: Question | None = None
     """Puts the turn to sleep until a person has answered: the answer becomes the call's result."""
+    attachments: tuple[Attachment, ...] = ()
+    """Pictures that the model is to look at, by reference; they are shown while the turn runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class ToolOutcome:
     result: ToolResult
     sends: tuple[OutboundMessage, ...] = ()
     question: Question | None = None
+    attachments: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,9 +92,11 @@ async def test_a_turn_with_tools_leaves_a_legal_session_and_a_restart_carries_it
     assert kinds.index("tool_started") == 6, "the intent of an effect stands before its result"
 
 
-async def test_call_ids_that_a_server_uses_again_stay_apart_in_history(rig: GatewayRig, server: ModelServer) -> None:
+async def test_r11_call_ids_that_a_server_uses_again_stay_apart_in_history(
+    rig: GatewayRig, server: ModelServer
+) -> None:
     for _ in range(2):
-        server.reply_calls(("list_dir", {}), ("list_dir", {}), call_ids=["same", "same"])
+        server.reply_calls(("list_dir", {}), ("list_dir", {"path": "memory"}), call_ids=["same", "same"])
         server.reply_text("ok")
     with anyio.fail_after(LIMIT_SECONDS):
         async with rig.open() as (_, channel):

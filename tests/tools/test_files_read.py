@@ -157,11 +157,16 @@ async def test_o45_a_line_of_1_mb_comes_in_parts(call: CallTool, workspace: Path
     assert await read(call, path="one-line.json", column=1_000_000) == "x\nsecond\n"
 
 
-async def test_o45_a_picture_is_named_as_binary(call: CallTool, workspace: Path) -> None:
+async def test_o45_a_picture_is_shown_by_reference_and_its_bytes_are_no_text(call: CallTool, workspace: Path) -> None:
     (workspace / "p.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + os.urandom(5_000))
-    assert await refused(call, path="p.txt") == (
-        "Error: p.txt: is a PNG image (5,016 bytes), not text; it cannot be shown"
-    )
+    outcome = await call("read_file", path="p.txt")
+    assert outcome.result.content == "p.txt is a picture (5,016 bytes); it is shown with the user's message."
+    assert [(each.kind, each.path, each.mime_type) for each in outcome.attachments] == [("image", "p.txt", "image/png")]
+
+
+async def test_o45_a_binary_that_is_no_picture_is_named(call: CallTool, workspace: Path) -> None:
+    (workspace / "p.bin").write_bytes(b"\x7fELF" + bytes(5_000))
+    assert "not text" in await refused(call, path="p.bin")
 
 
 async def test_o45_invalid_utf_8_is_replaced_and_said(call: CallTool, workspace: Path) -> None:
