@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -30,6 +30,8 @@ from nanobee.clock import load_clock
 from nanobee.config import Settings
 from nanobee.config_source import validate_section
 from nanobee.errors import ChannelAuthError, ConfigError, ConfigProblem, NanobeeError, PluginError
+from nanobee.memory.keeper import Keeping
+from nanobee.memory.scope import Scopes
 from nanobee.messages import Address
 from nanobee.plugins import load_channel
 from nanobee.providers.discover import choose_model
@@ -141,7 +143,7 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
         async with open_bus(settings.state, files, ChatNotices(settings.language, split)) as bus:
             delivery, resolver = Delivery(channels), Resolver(channels)
             around = Surroundings(bus, SessionStore(files, bus), delivery.live, split)
-            agent = _create_agent(settings, around, files, model, _ownership(settings, channels))
+            agent = _create_agent(settings, around, bus, files, model, _ownership(settings, channels))
             commands = create_commands(settings.language)
             register_session_commands(commands)
             dispatcher = Dispatcher(agent, commands)
@@ -192,7 +194,12 @@ def _ownership(settings: Settings, channels: Mapping[str, AnyChannel]) -> Owners
 
 
 def _create_agent(
-    settings: Settings, around: Surroundings, files: SessionFiles, model: Model, ownership: Ownership
+    settings: Settings,
+    around: Surroundings,
+    bus: SqliteBus,
+    files: SessionFiles,
+    model: Model,
+    ownership: Ownership,
 ) -> Agent:
     clock = load_clock(settings.timezone)
     tools = create_builtin_registry()
@@ -201,10 +208,19 @@ def _create_agent(
     async def create(label: str) -> Model:
         return await choose_model(with_model(settings, label), os.environ)
 
+    models = Models(model, settings.agent, dict(settings.models), create)
+
+    async def choose() -> Model:
+        choice = models.default if settings.memory.model is None else await models.find(settings.memory.model)
+        return replace(choice.model, context_tokens=choice.context_tokens)
+
+    scopes = Scopes(settings.workspace, ownership.ids, ownership.terminals, settings.memory.scope)
+    keeping = Keeping(bus, files, scopes, choose, settings.memory, clock, settings.state)
     return Agent(
         around=around,
-        models=Models(model, settings.agent, dict(settings.models), create),
+        models=models,
         tools=tools,
+        memory=keeping.create_keeper(),
         composer=Composer(SystemPrompt(settings.workspace, clock), settings.agent, clock),
         workspace=settings.workspace,
         settings=settings.agent,

@@ -11,6 +11,7 @@ from nanobee.agent.ownership import Ownership
 from nanobee.bus.bus import Bus, Claim, NewSend, message_of
 from nanobee.bus.live import LiveSlots
 from nanobee.config import AgentSettings
+from nanobee.memory.keeper import MemoryKeeper
 from nanobee.messages import Address, OutboundMessage, PartKind
 from nanobee.phrases import Language
 from nanobee.sessions.store import SessionStore
@@ -37,6 +38,7 @@ class Agent:
     around: Surroundings
     models: Models
     tools: ToolRegistry
+    memory: MemoryKeeper
     composer: Composer
     workspace: Path
     settings: AgentSettings

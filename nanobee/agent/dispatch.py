@@ -60,6 +60,7 @@ class Dispatcher:
         """Run turns from now on."""
         self._tasks = tasks
         self._compactor.start(tasks)
+        self._agent.memory.start(tasks)
 
     async def drain(self, seconds: float) -> None:
         """Begin no further turn; return when those that run have ended, or after `seconds`."""
@@ -163,6 +164,7 @@ class Dispatcher:
             turn = Turn(self._agent, claim, session, await self._agent.models.chain(claim.model))
             await turn.run()
             self._compactor.look_at(session, turn.composed)
+            self._agent.memory.look_at(session)
         except (StaleTurnError, BusError):
             raise
         except Exception:
@@ -182,6 +184,8 @@ class Dispatcher:
         sends = [self._reply(row, result.text)] if result.text else []
         await self._agent.around.bus.finish(claim.ref, result.lines, sends, result.requeue)
         self._agent.around.sessions.forget(claim.ref.session_key)
+        if any(line.kind == LineKind.RESET for line in result.lines):
+            self._agent.memory.archive_soon(claim.ref.session_key)
 
     async def _hand_back(self, claim: Claim) -> None:
         while True:

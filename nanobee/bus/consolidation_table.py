@@ -22,8 +22,10 @@ class Bookmark:
     """Up to here everything is to go into memory, however little it is: the last `reset`."""
     answer: str | None
     """A model's answer that was accepted and may not be applied yet, as JSON."""
+    last: int
+    """The session's last line at this moment."""
     open_turns: frozenset[str] = frozenset()
-    """Turns that still write."""
+    """Turns that still write, at this moment."""
 
 
 def read(tx: Transaction, session_key: str) -> Bookmark:
@@ -31,12 +33,14 @@ def read(tx: Transaction, session_key: str) -> Bookmark:
     tx.changed = False
     found = one(tx.db, "select through, wanted, answer from consolidation where session = ?", session_key)
     through, wanted, answer = found if found is not None else (None, 0, None)
+    session = one(tx.db, "select next_seq - 1 from session where key = ?", session_key)
     turns = tx.db.execute(
         "select distinct turn from inbox where session = ? and turn is not null"
         " and state in ('ready', 'running', 'suspended')",
         (session_key,),
     )
-    return Bookmark(through, wanted, answer, frozenset(turn for (turn,) in turns))
+    last = 0 if session is None else session[0]
+    return Bookmark(through, wanted, answer, last, frozenset(turn for (turn,) in turns))
 
 
 def unfinished(tx: Transaction) -> list[str]:

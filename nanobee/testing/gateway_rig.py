@@ -9,6 +9,7 @@ import anyio
 
 from nanobee.channel import AnyChannel
 from nanobee.config import AgentSettings, ModelSettings, OpenAISettings, PluginSettings, Settings
+from nanobee.config_memory import MemorySettings
 from nanobee.gateway import Gateway, open_gateway, run_channel
 from nanobee.providers.model import Model
 from nanobee.providers.openai import OpenAIProvider
@@ -30,6 +31,9 @@ class GatewayRig:
     owner: tuple[str, ...] = ()
     """As `Settings.owner`; who says something in a `MemoryChannel` is `memory:1`, unless the test says otherwise."""
 
+    memory: MemorySettings = MemorySettings(max_calls_per_day=0)
+    """Without calls of its own to the model, unless the test is about memory."""
+
     @property
     def settings(self) -> Settings:
         """What the gateway runs on."""
@@ -40,6 +44,7 @@ class GatewayRig:
             providers=self.providers,
             models=self.models,
             owner=self.owner,
+            memory=self.memory,
         )
 
     @asynccontextmanager
