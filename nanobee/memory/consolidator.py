@@ -2,7 +2,7 @@
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -49,11 +49,31 @@ class Consolidator:
     _under_way: dict[str, bool] = field(default_factory=dict)
     """Sessions being taken in, and whether to look again afterwards."""
     _tasks: TaskGroup | None = None
+    _busy: int = 0
+    _quiet: anyio.Event = field(default_factory=anyio.Event)
 
     def start(self, tasks: TaskGroup) -> None:
         """Consolidate from now on, first of all what the last run left; every task belongs to `tasks`."""
         self._tasks = tasks
-        tasks.start_soon(self._finish_old, name="memory left over")
+        self._spawn(self._finish_old)
+
+    async def wait_idle(self) -> None:
+        """Return once nothing is under way; what waits for its time is not."""
+        while self._busy:
+            self._quiet = anyio.Event()
+            await self._quiet.wait()
+
+    def _spawn(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        if self._tasks is not None:
+            self._busy += 1
+            self._tasks.start_soon(self._work, work, *arguments, name="memory")
+
+    async def _work(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        try:
+            await work(*arguments)
+        finally:
+            self._busy -= 1
+            self._quiet.set()
 
     async def _finish_old(self) -> None:
         try:
@@ -64,8 +84,7 @@ class Consolidator:
 
     def look_at(self, session: Session) -> None:
         """A turn of the session has ended."""
-        if self._tasks is not None:
-            self._tasks.start_soon(self._look, session, name="memory look")
+        self._spawn(self._look, session)
 
     def archive_soon(self, session_key: str) -> None:
         """The conversation has ended (`/new`): all of it goes into memory, however little it is."""
@@ -97,13 +116,11 @@ class Consolidator:
             self._begin(session.key)
 
     def _begin(self, session_key: str) -> None:
-        if self._tasks is None:
-            return
         if session_key in self._under_way:
             self._under_way[session_key] = True
-        else:
+        elif self._tasks is not None:
             self._under_way[session_key] = False
-            self._tasks.start_soon(self._run, session_key, name="memory")
+            self._spawn(self._run, session_key)
 
     async def _run(self, session_key: str) -> None:
         try:

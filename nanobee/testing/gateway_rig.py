@@ -31,7 +31,7 @@ class GatewayRig:
     owner: tuple[str, ...] = ()
     """As `Settings.owner`; who says something in a `MemoryChannel` is `memory:1`, unless the test says otherwise."""
 
-    memory: MemorySettings = MemorySettings(max_calls_per_day=0)
+    memory: MemorySettings = field(default_factory=lambda: MemorySettings(max_calls_per_day=0))
     """Without calls of its own to the model, unless the test is about memory."""
 
     @property

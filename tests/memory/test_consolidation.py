@@ -7,7 +7,6 @@ import anyio
 from nanobee.testing.gateway_rig import GatewayRig
 from nanobee.testing.model_server import ModelServer
 from tests.memory.conftest import is_memory_call
-from tests.memory.waiting import wait_for
 
 LIMIT_SECONDS = 20
 LONG = "My sister Ann moves to Paris in May and I will help her with the boxes. " * 4
@@ -28,8 +27,10 @@ async def test_a_long_enough_conversation_is_in_both_files_with_its_source(
         when=is_memory_call,
     )
     with anyio.fail_after(LIMIT_SECONDS):
-        async with rig.open() as (_, channel):
+        async with rig.open() as (gateway, channel):
             await channel.say(LONG)
-            await wait_for(lambda: memory_file(rig, "MEMORY.md").read_text() == "# Memory\n\n- Ann is a sister\n")
+            await channel.wait_sent()
+            await gateway.agent.memory.consolidator.wait_idle()
             history = memory_file(rig, "HISTORY.md").read_text()
     assert history.endswith("The user helps Ann to move. [memory:1 seq 1–4]\n\n")
+    assert memory_file(rig, "MEMORY.md").read_text() == "# Memory\n\n- Ann is a sister\n"
