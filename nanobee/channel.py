@@ -132,6 +132,8 @@ class Channel(ABC, Generic[SettingsT]):
     """The settings model that validates this kind's section of the configuration."""
     can_stream: ClassVar[bool] = False
     """Whether `stream` shows an answer while it grows."""
+    frame_seconds: ClassVar[float] = 0.05
+    """The least time between two calls of `stream` for one chat, and before the first."""
     takes_empty_answers: ClassVar[bool] = False
     """Whether `send` wants an answer without text, which tells only that the turn is over."""
 

@@ -37,6 +37,7 @@ class TelegramChannel(Channel[TelegramSettings]):
 
     settings_type = TelegramSettings
     can_stream = True
+    frame_seconds = 0.25
     takes_empty_answers = True
 
     def __init__(

@@ -44,8 +44,8 @@ class Delivery:
     """Sends what the outbox holds and shows what the live slots hold."""
 
     def __init__(self, channels: Mapping[str, AnyChannel]) -> None:
-        streaming = frozenset(name for name, channel in channels.items() if channel.can_stream)
-        self.live = LiveSlots(streaming, self._schedule)
+        frames = {name: channel.frame_seconds for name, channel in channels.items() if channel.can_stream}
+        self.live = LiveSlots(frames, self._schedule)
         self._channels = channels
         self._chats = {name: _Chats() for name in channels}
         self._due: set[Address] = set()
@@ -185,7 +185,7 @@ class Delivery:
         await bus.bury(part, reason)
 
     async def _show(self, bus: Bus, channel: AnyChannel, address: Address) -> None:
-        live = self.live.take(address)
+        live = self.live.take(address) if self.live.has(address) else None
         if live is None or not channel.can_stream or not channel.is_reachable(address):
             return
         try:
