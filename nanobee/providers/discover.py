@@ -256,7 +256,7 @@ class _Search:
 async def _find_relayed_model(service: HostedService, base_url: str, key: SecretStr | None) -> str:
     """The model to ask for at an address that is not the service's own."""
     actual = find_service_at(base_url)
-    if actual is not None and actual.kind == service.kind:
+    if actual is not None:
         return actual.model
     if service.kind != "openai":
         return service.model

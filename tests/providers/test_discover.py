@@ -14,13 +14,15 @@ from nanobee.chat import ChatMessage, CompletionRequest
 from nanobee.config import AgentSettings, PluginSettings, Settings
 from nanobee.config_source import load_settings
 from nanobee.errors import ConfigError, ConfigProblem
+from nanobee.providers.anthropic import AnthropicProvider
 from nanobee.providers.catalog import HOSTED_SERVICES, LOCAL_SERVERS, HostedService, LocalServer
 from nanobee.providers.discover import choose_model, find_servers
-from nanobee.providers.local_kind import TINY_FILE_BYTES
 from nanobee.providers.local import LocalProvider
+from nanobee.providers.local_kind import TINY_FILE_BYTES
 from nanobee.providers.model import Model
 from nanobee.providers.model_file import SMOLLM2
 from nanobee.providers.openai import OpenAIProvider
+from nanobee.testing.anthropic_server import AnthropicServer
 from nanobee.testing.model_server import ModelServer
 
 CANARY = "sk-canary-1234567890"
@@ -122,7 +124,8 @@ async def test_each_services_key_is_found_and_never_shown(service: HostedService
         assert variable in model.note
         assert service.model_variable in model.note
         assert CANARY not in repr(model)
-        assert isinstance(model.provider, OpenAIProvider)
+        kind = AnthropicProvider if service.name == "anthropic" else OpenAIProvider
+        assert isinstance(model.provider, kind)
 
 
 async def test_the_first_service_of_the_list_wins_and_an_empty_key_is_none() -> None:
@@ -162,12 +165,20 @@ async def test_openais_own_address_needs_a_key() -> None:
     assert "no model was found" in (await refused(Settings(), {"OPENAI_BASE_URL": "https://api.openai.com/v1"})).reason
 
 
-async def test_a_key_that_belongs_to_a_stranger_is_not_sent_to_the_service() -> None:
-    environ = {"ANTHROPIC_API_KEY": CANARY, "ANTHROPIC_BASE_URL": "https://llm.example.com/anthropic"}
-    assert "no model was found" in (await refused(Settings(), environ)).reason
-    own = {"ANTHROPIC_API_KEY": CANARY, "ANTHROPIC_BASE_URL": "https://api.anthropic.com"}
-    async with open_model(Settings(), own) as model:
-        assert model.label.startswith("anthropic/")
+async def test_the_messages_apis_own_variable_names_a_relay_of_that_api() -> None:
+    async with AnthropicServer() as server:
+        environ = {"ANTHROPIC_API_KEY": CANARY, "ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_MODEL": "claude-x-9"}
+        async with open_model(Settings(), environ) as model:
+            assert (model.label, model.takes_forced_call) == ("anthropic/claude-x-9", True)
+            await model.provider.complete(CompletionRequest(model.name, HELLO))
+        assert server.requests[0].headers["x-api-key"] == CANARY
+
+
+async def test_another_apis_address_keeps_the_api_of_its_variable() -> None:
+    environ = {"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "https://api.anthropic.com/v1"}
+    async with open_model(Settings(), environ) as model:
+        assert isinstance(model.provider, OpenAIProvider)
+        assert model.name == "claude-haiku-5-5"
 
 
 @pytest.mark.parametrize("address", ["localhost:8000/v1", "https://", f"mailto:{CANARY}", "http://[::1"])
@@ -335,9 +346,30 @@ async def test_among_several_providers_nothing_is_guessed() -> None:
 
 
 BAD_SECTIONS: dict[str, tuple[dict[str, object], str, str]] = {
-    "an unknown kind": ({"kind": CANARY}, "kind", "is no kind of provider"),
+    "an unknown kind": ({"kind": CANARY}, "kind", "no installed package offers this kind of model provider"),
     "no address": ({"kind": "openai"}, "base_url", "is missing"),
     "an address that is none": ({"kind": "openai", "base_url": CANARY}, "base_url", "is no address"),
+    "a proxy that is none": (
+        {"kind": "openai", "base_url": "http://h/v1", "proxy": f"gopher://me:{CANARY}@h"},
+        "proxy",
+        "is no proxy's address",
+    ),
+    "a key over two lines": (
+        {"kind": "anthropic", "api_key": f"{CANARY}\n{CANARY}"},
+        "api_key",
+        "holds characters that no key has",
+    ),
+    "a key in other letters": (
+        {"kind": "openai", "base_url": "http://h/v1", "api_key": f"{CANARY}密钥"},
+        "api_key",
+        "holds characters that no key has",
+    ),
+    "an unknown dialect": (
+        {"kind": "openai", "base_url": "http://h/v1", "dialect": CANARY},
+        "dialect",
+        "is no dialect that is known; there are common, dashscope, deepseek",
+    ),
+    "a dialect for another API": ({"kind": "anthropic", "dialect": "vllm"}, "dialect", "is no key of this section"),
     "an unknown key": ({"kind": "openai", "base_url": "http://h/v1", "apikey": CANARY}, "apikey", "api_key"),
     "a number as key": ({"kind": "openai", "base_url": "http://h/v1", "api_key": 12345}, "api_key", "text"),
     "text as number": ({"kind": "openai", "base_url": "http://h/v1", "max_calls": CANARY}, "max_calls", "number"),
