@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 MAX_LINES = {"nanobee": 400, "channels": 400, "benchmarks": 400, "tests": 800}
-GRAB_BAGS = {"utils", "helpers", "common", "base", "misc"}
+GRAB_BAGS = {"utils", "helpers", "common", "base"}
 
 
 def list_modules(folder: Path) -> list[Path]:
