@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from nanobee.config import AgentSettings, ModelSettings, OpenAISettings, Settings
+from nanobee.config import AgentSettings, AnthropicSettings, ModelSettings, OpenAISettings, Settings
 from nanobee.config_source import load_settings
 from nanobee.providers.local import LocalSettings
 from nanobee_telegram import TelegramSettings
@@ -39,7 +39,8 @@ def test_each_configuration_is_accepted_as_it_stands(source_root: Path, name: st
 
 
 @pytest.mark.parametrize(
-    "settings", [Settings, ModelSettings, AgentSettings, OpenAISettings, LocalSettings, TelegramSettings]
+    "settings",
+    [Settings, ModelSettings, AgentSettings, OpenAISettings, AnthropicSettings, LocalSettings, TelegramSettings],
 )
 def test_each_key_of_the_configuration_is_explained_with_its_default(
     source_root: Path, settings: type[Settings]
