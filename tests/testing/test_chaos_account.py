@@ -8,6 +8,7 @@ from nanobee.agent.phrases import BUSY_KEPT
 from nanobee.testing.chaos import marks
 from nanobee.testing.chaos.account import Account, FaultKind
 from nanobee.testing.chaos.audit import build_account
+from nanobee.testing.chaos.errors import ChaosError
 from nanobee.testing.chaos.falsify import Falsehood, falsify
 from nanobee.testing.chaos.log import BusRow, Delivered, Kill, OutRow, RoundLog, Said
 from nanobee.testing.chaos.modes import Mode
@@ -63,6 +64,13 @@ def test_a_round_in_which_everything_is_answered_is_sound() -> None:
 def test_each_falsehood_is_noticed_and_named(falsehood: Falsehood, kind: FaultKind) -> None:
     account = build_account(falsify(answered(1, 2, 3), falsehood))
     assert kinds(account) == [kind]
+
+
+def test_a_log_in_which_there_is_nothing_to_falsify_is_refused() -> None:
+    with pytest.raises(ChaosError, match="no two answers"):
+        falsify(answered(1), Falsehood.DISORDER)
+    with pytest.raises(ChaosError, match="no answer"):
+        falsify(RoundLog(1, Mode.PLAIN, said=(said(1),)), Falsehood.LOSS)
 
 
 # Lost

@@ -9,7 +9,8 @@ from pathlib import Path
 import anyio
 
 from nanobee.config import BusyMode
-from nanobee.testing.chaos.child import ChaosError, Child
+from nanobee.testing.chaos.child import Child
+from nanobee.testing.chaos.errors import ChaosError
 from nanobee.testing.chaos.history import LAST_LINE
 from nanobee.testing.chaos.log import Delivered
 from nanobee.testing.chaos.model import ChaosModel

@@ -9,17 +9,13 @@ import anyio
 from anyio.abc import Process
 
 from nanobee.bus.checkpoints import VARIABLE
-from nanobee.errors import NanobeeError
+from nanobee.testing.chaos.errors import ChaosError
 
 STOP_SECONDS = 25.0
 """How long a SIGTERM may take; more than the gateway's own limits together."""
 DEATH_SECONDS = 5.0
 LOG_TAIL_BYTES = 2_000
 _COMMAND = (sys.executable, "-c", "from nanobee.cli import main; main()", "gateway", "--config")
-
-
-class ChaosError(NanobeeError):
-    """The run cannot go on: the gateway ends where nothing killed it, or does not end."""
 
 
 class Child:

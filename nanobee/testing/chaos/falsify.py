@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 
+from nanobee.testing.chaos.errors import ChaosError
 from nanobee.testing.chaos.log import Delivered, OutRow, RoundLog
 from nanobee.testing.chaos.marks import TextKind, note, read_bot_text
 
@@ -24,32 +25,51 @@ class Falsehood(StrEnum):
 
 
 def falsify(log: RoundLog, falsehood: Falsehood) -> RoundLog:
-    """The log with one falsehood in it."""
+    """The log with one falsehood in it.
+
+    Raises:
+        ChaosError: there is nothing in it that could be falsified so.
+    """
     return _WAYS[falsehood](log)
 
 
 def _answers(log: RoundLog) -> list[Delivered]:
-    """Whole answers to a single message: what happens to one of them concerns no other."""
+    """The answers to a single message that is no command and asked nothing, so that one of them stands for itself."""
     texts = [(each, read_bot_text(each.text)) for each in log.delivered]
-    return [each for each, text in texts if text.kind is TextKind.ANSWER and text.parts == 1]
+    unfit = {said.mark for said in log.said if said.is_control}
+    unfit |= {mark for _, text in texts if text.kind is TextKind.QUESTION for mark in text.marks}
+    return [
+        each
+        for each, text in texts
+        if text.kind is TextKind.ANSWER and len(text.marks) == 1 and not unfit.intersection(text.marks)
+    ]
+
+
+def _last_answer(log: RoundLog) -> Delivered:
+    for answer in reversed(_answers(log)):
+        return answer
+    raise ChaosError("the last round has no answer to a single message; choose another mode or seed")
+
+
+def _without(log: RoundLog, lost: Delivered) -> tuple[Delivered, ...]:
+    return tuple(each for each in log.delivered if (each.chat, each.text) != (lost.chat, lost.text))
 
 
 def _lose(log: RoundLog) -> RoundLog:
-    lost = _answers(log)[0]
-    kept = (each for each in log.delivered if (each.chat, each.text) != (lost.chat, lost.text))
-    return replace(log, delivered=tuple(kept))
+    return replace(log, delivered=_without(log, _last_answer(log)))
 
 
 def _disorder(log: RoundLog) -> RoundLog:
-    """The last answer of a chat comes first."""
-    last = _answers(log)[-1]
-    early = replace(last, message_id=0)
-    others = (each for each in log.delivered if (each.chat, each.text) != (last.chat, last.text))
-    return replace(log, delivered=(early, *others))
+    """A later answer of a chat comes first."""
+    answers = _answers(log)
+    for answer in reversed(answers):
+        if any(each.chat == answer.chat and each.text != answer.text for each in answers):
+            return replace(log, delivered=(replace(answer, message_id=0), *_without(log, answer)))
+    raise ChaosError("the last round has no two answers in one chat; choose another mode or seed")
 
 
 def _double(log: RoundLog) -> RoundLog:
-    last = _answers(log)[-1]
+    last = _last_answer(log)
     copy = replace(last, message_id=log.delivered[-1].message_id + 1)
     return replace(log, delivered=(*log.delivered, copy))
 
