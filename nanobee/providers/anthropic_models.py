@@ -8,7 +8,9 @@ from enum import StrEnum
 DEFAULT_MAX_TOKENS = 32_000
 """How long an answer may be where nobody says; thinking counts."""
 
-_NAME = re.compile(r"claude-(?P<family>[a-z]+)-(?P<major>\d+)(?:[.-](?P<minor>\d{1,2})(?!\d))?", re.IGNORECASE)
+_NAME = re.compile(
+    r"claude-(?P<family>[a-z]+)-(?:preview|(?P<major>\d+))(?:[.-](?P<minor>\d{1,2})(?!\d))?", re.IGNORECASE
+)
 _OLD_NAME = re.compile(r"claude-(?P<major>3)(?:[.-](?P<minor>\d))?-(?P<family>[a-z]+)", re.IGNORECASE)
 
 
@@ -84,6 +86,6 @@ def find_traits(model: str) -> Traits:
     found = _OLD_NAME.search(model) or _NAME.search(model)
     if found is None:
         return _STRANGER
-    version = (int(found["major"]), int(found["minor"] or 0))
+    version = (int(found["major"] or 0), int(found["minor"] or 0))
     family = found["family"].lower()
     return next(traits for families, since, traits in _TABLE if re.search(families, family) and version >= since)
