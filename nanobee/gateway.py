@@ -215,13 +215,13 @@ def _create_agent(
         return replace(choice.model, context_tokens=choice.context_tokens)
 
     scopes = Scopes(settings.workspace, ownership.ids, ownership.terminals, settings.memory.scope)
-    keeping = Keeping(bus, files, scopes, choose, settings.memory, clock, settings.state)
+    keeper = Keeping(bus, files, scopes, choose, settings.memory, clock, settings.state).create_keeper()
     return Agent(
         around=around,
         models=models,
         tools=tools,
-        memory=keeping.create_keeper(),
-        composer=Composer(SystemPrompt(settings.workspace, clock), settings.agent, clock),
+        memory=keeper,
+        composer=Composer(SystemPrompt(settings.workspace, clock, keeper.memories), settings.agent, clock),
         workspace=settings.workspace,
         settings=settings.agent,
         language=settings.language,

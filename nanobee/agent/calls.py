@@ -183,6 +183,7 @@ class CallRunner:
             sender_id=message.sender_id,
             reachable=self._agent.reachable,
             is_owner=self._agent.serves_owner(self._claim),
+            memory=self._agent.memory.memories.scopes.of(self._session.key).folder,
             announce_process=partial(self._record_process, call),
         )
         return await self._agent.tools.call(context, call)

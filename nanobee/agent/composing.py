@@ -1,7 +1,6 @@
 """Composer: what a step sends to a model, within the model's window."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import anyio
 
@@ -63,7 +62,6 @@ class Composer:
     prompt: SystemPrompt
     settings: AgentSettings
     clock: Clock
-    workspace: Path
     calibration: Calibration = field(default_factory=Calibration)
     _costs: dict[tuple[str, ...], int] = field(default_factory=dict)
 
@@ -79,14 +77,14 @@ class Composer:
         """The request of one step. `share` shrinks the history's budget, after a server said that it was too long."""
         model = choice.model
         offered = tools if model.takes_tools else ()
-        system = TINY if model.is_tiny else self.prompt.build()
+        system = TINY if model.is_tiny else self.prompt.build(session.key)
         fixed = estimate_tokens(system) + self._cost(offered)
         budget = self._budget(choice, fixed, share)
         context = build_context(system, session, budget, None if model.is_tiny else self.clock)
         own = choice.settings
         request = CompletionRequest(
             model=model.name,
-            messages=await self._show(context, choice),
+            messages=await self._show(context, choice, session),
             tools=offered,
             tool_choice=ToolChoice.AUTO if may_call else ToolChoice.NONE,
             max_tokens=self._max_tokens(choice),
@@ -96,13 +94,14 @@ class Composer:
         )
         return Composed(request, context.tokens + self._cost(offered), context, budget)
 
-    async def _show(self, context: Context, choice: Choice) -> tuple[ChatMessage, ...]:
+    async def _show(self, context: Context, choice: Choice, session: Session) -> tuple[ChatMessage, ...]:
         """The messages, with the newest pictures where the model can see."""
         if not context.pictures:
             return context.messages
         if not choice.takes_images:
             return context.with_images((), BLIND)
-        loaded = await anyio.to_thread.run_sync(load_pictures, self.workspace, context.pictures)
+        view = self.prompt.memories.scopes.view(session.key)
+        loaded = await anyio.to_thread.run_sync(load_pictures, view, context.pictures)
         missing = "; ".join(loaded.missing)
         return context.with_images(loaded.images, NOT_SHOWN.format(missing=missing) if missing else "")
 

@@ -6,18 +6,16 @@ that a background job, which has no message at hand, comes to the same as a turn
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from nanobee.config_memory import MemoryScope
 from nanobee.messages import RESERVED_CHANNELS, decode_key_part
 from nanobee.sessions.names import SUFFIX, key_of_path, path_of_key
+from nanobee.tools.view import MEMORY, SCOPES, View
 
 OWNER_KEY = "owner"
 """Of the owner's scope; every other key has a colon."""
-MEMORY_FOLDER = "memory"
-SCOPES_FOLDER = "scopes"
-"""At the workspace's root: the memories that are not the owner's. It does not exist for tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +26,8 @@ class Scope:
     """`owner`, or `channel:chat_id` of the chat whose it is."""
     folder: PurePosixPath
     """Its root, relative to the workspace."""
+    is_private: bool = False
+    """Whether only the owner talks there."""
 
     @property
     def is_owner(self) -> bool:
@@ -40,7 +40,7 @@ class Scope:
         return _coded(self.key).as_posix().replace("/", "~")
 
 
-OWNER_SCOPE = Scope(OWNER_KEY, PurePosixPath(MEMORY_FOLDER))
+OWNER_SCOPE = Scope(OWNER_KEY, PurePosixPath(MEMORY), is_private=True)
 
 
 def _coded(key: str) -> PurePosixPath:
@@ -67,13 +67,19 @@ class Scopes:
         is_private = f"{channel}:{decode_key_part(chat)}" in self.owners and channel not in RESERVED_CHANNELS
         if is_private and self.mode is MemoryScope.PERSON:
             return OWNER_SCOPE
-        return self.named(f"{channel}:{chat}")
+        scope = self.named(f"{channel}:{chat}")
+        return replace(scope, is_private=is_private)
+
+    def view(self, session_key: str) -> View:
+        """What of the workspace exists for a session's file tools."""
+        scope = self.of(session_key)
+        return View(self.workspace, scope.folder, scope.is_private)
 
     def named(self, key: str) -> Scope:
         """The scope of that key."""
         if key == OWNER_KEY:
             return OWNER_SCOPE
-        return Scope(key, PurePosixPath(SCOPES_FOLDER) / _coded(key) / MEMORY_FOLDER)
+        return Scope(key, PurePosixPath(SCOPES) / _coded(key) / MEMORY)
 
     def root(self, scope: Scope) -> Path:
         """The folder of its files, which may not exist yet."""
@@ -81,9 +87,9 @@ class Scopes:
 
     def all(self) -> list[Scope]:
         """The owner's, then all others that have a folder, by key."""
-        top = self.workspace / SCOPES_FOLDER
+        top = self.workspace / SCOPES
         keys = []
-        for folder in top.rglob(MEMORY_FOLDER) if top.is_dir() else ():
+        for folder in top.rglob(MEMORY) if top.is_dir() else ():
             coded = folder.parent.relative_to(top).as_posix()
             key = key_of_path(PurePosixPath(coded + SUFFIX)) if folder.is_dir() else None
             if key is not None:

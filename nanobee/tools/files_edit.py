@@ -22,7 +22,7 @@ def edit_file(context: ToolContext, path: str, old_text: str, new_text: str, rep
         new_text: What to put there instead.
         replace_all: Replace each place where old_text occurs.
     """
-    with open_place(context.workspace, path, for_writing=True) as place:
+    with open_place(context.view, path, for_writing=True) as place:
         found, raw = _load(place)
         encoding, text = _decode(place, raw)
         replaced = replace_text(text, old_text, new_text, replace_all)

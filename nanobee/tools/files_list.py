@@ -25,11 +25,12 @@ def list_dir(context: ToolContext, path: str = ".", offset: int = 1) -> str:
     """
     if offset < 1:
         raise ToolError("offset counts from 1")
-    with open_place(context.workspace, path) as place:
+    with open_place(context.view, path) as place:
         directory = place.open(os.O_RDONLY | os.O_DIRECTORY)
         try:
             with os.scandir(directory) as entries:
-                names = sorted(entry.name for entry in islice(entries, MAX_SCANNED_ENTRIES))
+                found = (entry.name for entry in entries if entry.name.casefold() not in place.hidden)
+                names = sorted(islice(found, MAX_SCANNED_ENTRIES))
             shown = names[offset - 1 : offset - 1 + MAX_ENTRIES]
             lines = [_describe_entry(name, directory) for name in shown]
         finally:

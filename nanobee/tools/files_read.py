@@ -37,7 +37,7 @@ def read_file(context: ToolContext, path: str, offset: int = 1, limit: int = 500
     """
     if offset < 1 or limit < 1 or column < 1:
         raise ToolError("offset, limit and column count from 1")
-    with open_place(context.workspace, path) as place:
+    with open_place(context.view, path) as place:
         descriptor, size_bytes = open_text(place)
         try:
             sample = read_bytes(descriptor, SAMPLE_BYTES)

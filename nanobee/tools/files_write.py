@@ -24,7 +24,7 @@ def write_file(context: ToolContext, path: str, content: str) -> str:
     raw = content.encode("utf-8", "replace")
     if len(raw) > MAX_WRITE_BYTES:
         raise ToolError(f"{len(raw):,} bytes are too many for one file; {MAX_WRITE_BYTES:,} are allowed")
-    with open_place(context.workspace, path, for_writing=True, creates_parents=True) as place:
+    with open_place(context.view, path, for_writing=True, creates_parents=True) as place:
         found = place.look()
         if found is not None:
             refuse_unless_regular(found, place.path)

@@ -8,12 +8,13 @@ between the check and the use leads outside: there is no check apart from the us
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from nanobee.errors import ToolError
+from nanobee.tools.view import MEMORY, View
 
 READ_ONLY_NAMES = ("tools", "skills", "agents", "AGENTS.md", "SOUL.md", "HEARTBEAT.md")
 """What steers the agent, at the workspace's root: not the agent's to write."""
@@ -40,6 +41,8 @@ class Place:
     """`.` where the path is the workspace itself."""
     path: str
     """Relative to the workspace, links resolved, for people."""
+    hidden: tuple[str, ...] = ()
+    """Names in this directory that do not exist for who asks."""
 
     def look(self) -> os.stat_result | None:
         """What stands there, None for nothing; a link is not followed."""
@@ -54,18 +57,18 @@ class Place:
 
 
 @contextmanager
-def open_place(
-    workspace: Path, path: str, *, for_writing: bool = False, creates_parents: bool = False
-) -> Iterator[Place]:
-    """Follow `path` inside `workspace`. An `OSError` in the body becomes a `ToolError` as well.
+def open_place(view: View, path: str, *, for_writing: bool = False, creates_parents: bool = False) -> Iterator[Place]:
+    """Follow `path` inside a workspace, as one conversation sees it.
+
+    An `OSError` in the body becomes a `ToolError` as well.
 
     `~` is the home of nanobee's user; an absolute path must lie under the workspace; nothing is decoded.
 
     Raises:
-        ToolError: it leads outside, through something that is no directory, or, for writing,
-            to what steers the agent.
+        ToolError: it leads outside, through something that is no directory, to what does not exist
+            in this view, or, for writing, to what steers the agent.
     """
-    walk = _Walk(workspace, path, for_writing, creates_parents)
+    walk = _Walk(view, path, for_writing, creates_parents)
     try:
         yield walk.lead()
     except OSError as error:
@@ -77,7 +80,7 @@ def open_place(
 class _Walk:
     """One path on its way down; holds one directory open at a time, besides the root."""
 
-    def __init__(self, workspace: Path, path: str, for_writing: bool, creates_parents: bool) -> None:
+    def __init__(self, view: View, path: str, for_writing: bool, creates_parents: bool) -> None:
         if "\x00" in path:
             raise ToolError("a path cannot hold a NUL character")
         self._path = path
@@ -86,12 +89,13 @@ class _Walk:
         self._links = self._steps = 0
         self._done: list[str] = []
         try:
-            self._root = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._root = os.open(view.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise ToolError(f"the workspace cannot be opened ({os.strerror(error.errno or 0)})") from None
         self._here = self._root
         self._guard = _Guard(self._root, self._shown) if for_writing else None
-        self._workspace = workspace
+        self._view = view
+        self._veil = _Veil(self._root, view)
         self._left: list[str] = []
 
     def close(self) -> None:
@@ -109,6 +113,11 @@ class _Walk:
                 continue
             if self._guard:
                 self._guard.check_name((*self._done, name))
+            if not self._done:
+                self._veil.check_name(name)
+                if name.casefold() == MEMORY:
+                    name = MEMORY
+                    self._enter_scope()
             if target := self._read_link(name):
                 self._follow(target)
             elif self._left:
@@ -116,8 +125,18 @@ class _Walk:
             else:
                 if self._guard:
                     self._guard.check_entry(name, self._here)
+                self._veil.check_entry(name, self._here)
                 return Place(self._here, name, "/".join((*self._done, name)))
-        return Place(self._here, ".", "/".join(self._done) or ".")
+        return Place(self._here, ".", "/".join(self._done) or ".", () if self._done else self._view.hidden)
+
+    def _enter_scope(self) -> None:
+        """Go where the conversation's own `memory` stands, which has the same name there."""
+        assert self._view.memory is not None
+        for name in self._view.memory.parts[:-1]:
+            if self._creates_parents:
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=self._here)
+            self._go_to(os.open(name, _DIRECTORY, dir_fd=self._here))
 
     def _components(self, path: str) -> list[str]:
         """The components below the root."""
@@ -132,7 +151,7 @@ class _Walk:
         root = os.fstat(self._root)
         pure = Path(path)
         for ancestor in (pure, *pure.parents):
-            is_root = ancestor == self._workspace
+            is_root = ancestor == self._view.root
             if not is_root:
                 try:
                     is_root = os.path.samestat(ancestor.stat(), root)
@@ -172,12 +191,11 @@ class _Walk:
         if self._steps > MAX_STEPS:
             raise ToolError(f"{self._shown}: the path is too long")
         if self._creates_parents:
-            try:
+            with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=self._here)
-            except FileExistsError:
-                pass
         self._go_to(os.open(name, _DIRECTORY, dir_fd=self._here))
         self._done.append(name)
+        self._veil.check_directory(self._here)
         if self._guard:
             self._guard.check_directory(self._here)
 
@@ -194,24 +212,56 @@ class _Walk:
         return ToolError(f"{self._shown}: outside the workspace; file tools work inside it, by paths relative to it")
 
 
+class _Veil:
+    """Keeps everybody from what does not exist in their view, whatever name it goes by."""
+
+    def __init__(self, root: int, view: View) -> None:
+        self._hidden = {name.casefold() for name in view.hidden}
+        self._identities = _identities(root, view.veiled)
+
+    def check_name(self, name: str) -> None:
+        """Refuse the names at the root, in any case."""
+        if name.casefold() in self._hidden:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    def check_directory(self, directory: int) -> None:
+        """Refuse a directory that is one of them under another name."""
+        self._check(os.fstat(directory))
+
+    def check_entry(self, name: str, directory: int) -> None:
+        """Refuse an entry that is one of them under another name."""
+        with suppress(FileNotFoundError):
+            self._check(os.stat(name, dir_fd=directory, follow_symlinks=False))
+
+    def _check(self, found: os.stat_result) -> None:
+        if (found.st_dev, found.st_ino) in self._identities:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def _identities(root: int, names: Iterable[str]) -> set[Identity]:
+    """What stands under these names at the root."""
+    found = set()
+    for name in names:
+        with suppress(OSError):
+            stat_result = os.stat(name, dir_fd=root)
+            found.add((stat_result.st_dev, stat_result.st_ino))
+    return found
+
+
 class _Guard:
     """Keeps writers from what steers the agent, whatever name it goes by."""
 
     def __init__(self, root: int, shown: str) -> None:
         self._shown = shown
         self._names = {name.casefold() for name in READ_ONLY_NAMES}
-        self._identities: set[Identity] = set()
-        for name in READ_ONLY_NAMES:
-            try:
-                found = os.stat(name, dir_fd=root)
-            except OSError:
-                continue
-            self._identities.add((found.st_dev, found.st_ino))
+        self._identities = _identities(root, READ_ONLY_NAMES)
 
     def check_name(self, parts: tuple[str, ...]) -> None:
         """Refuse the names themselves, in any case: file systems may not tell cases apart."""
         if parts[0].casefold() in self._names:
             raise self._refusal()
+        if parts[0].casefold() == MEMORY:
+            raise ToolError(f"{self._shown}: memory is written with memory_save and memory_forget")
 
     def check_directory(self, directory: int) -> None:
         """Refuse a directory that is one of them under another name."""

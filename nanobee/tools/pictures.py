@@ -5,12 +5,12 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from nanobee.chat import Image
 from nanobee.errors import ToolError
 from nanobee.messages import Attachment
 from nanobee.tools.paths import open_place
+from nanobee.tools.view import View
 
 logger = logging.getLogger(__name__)
 
@@ -50,13 +50,13 @@ class Loaded:
     """Paths, each with its reason."""
 
 
-def load_pictures(workspace: Path, pictures: Sequence[Attachment]) -> Loaded:
+def load_pictures(view: View, pictures: Sequence[Attachment]) -> Loaded:
     """Read and shrink the newest pictures. Blocking: call it in a thread."""
     images: list[Image] = []
     missing = [f"{each.path}: too many pictures" for each in pictures[:-MAX_PICTURES]]
     for picture in pictures[-MAX_PICTURES:]:
         try:
-            images.append(_shrink(_read(workspace, picture.path)))
+            images.append(_shrink(_read(view, picture.path)))
         except ToolError as error:
             missing.append(str(error))
         except OSError as error:
@@ -64,8 +64,8 @@ def load_pictures(workspace: Path, pictures: Sequence[Attachment]) -> Loaded:
     return Loaded(tuple(images), tuple(missing))
 
 
-def _read(workspace: Path, path: str) -> tuple[str, bytes]:
-    with open_place(workspace, path) as place:
+def _read(view: View, path: str) -> tuple[str, bytes]:
+    with open_place(view, path) as place:
         descriptor = place.open(os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)

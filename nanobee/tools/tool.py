@@ -2,13 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel
 
 from nanobee.chat import ToolResult, ToolSpec
 from nanobee.messages import Address, Attachment, OutboundMessage
 from nanobee.tools.process_group import ProcessGroup
+from nanobee.tools.view import View
 
 MAX_TOOL_SECONDS = 300.0
 """How long one call may take unless its tool says otherwise."""
@@ -34,6 +35,8 @@ class ToolContext:
     """Session keys that the `message` tool may name beside the turn's own chat (the owner's)."""
     is_owner: bool = False
     """The owner asks, in a chat of their own."""
+    memory: PurePosixPath | None = None
+    """Where the conversation's own memory stands, relative to the workspace; None where it has none."""
     announce_process: Callable[[ProcessGroup], Awaitable[None]] = _announce_to_nobody
     """Tell it of each group of processes that the call starts, before these do anything.
 
@@ -42,6 +45,12 @@ class ToolContext:
     Raises:
         ToolError: it could not be stored; the processes must do nothing.
     """
+
+
+    @property
+    def view(self) -> View:
+        """What of the workspace exists for file tools."""
+        return View(self.workspace, self.memory, self.is_owner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import pytest
 from nanobee.errors import ToolError
 from nanobee.tools.files_write import MAX_WRITE_BYTES, replace_file
 from nanobee.tools.paths import open_place
+from nanobee.tools.view import View
 from tests.tools.conftest import CallTool
 
 
@@ -115,7 +116,7 @@ async def test_a_long_name_is_written(call: CallTool, workspace: Path) -> None:
 
 
 def test_nothing_is_left_of_a_write_that_fails(workspace: Path) -> None:
-    with open_place(workspace, "a", for_writing=True) as place:
+    with open_place(View(workspace), "a", for_writing=True) as place:
         os.mkdir(workspace / "a")  # noqa: PTH102
         with pytest.raises(ToolError, match="changed by somebody else"):
             replace_file(place, b"new", None)
@@ -124,7 +125,7 @@ def test_nothing_is_left_of_a_write_that_fails(workspace: Path) -> None:
 
 def test_a_change_in_between_is_not_overwritten(workspace: Path) -> None:
     (workspace / "a").write_text("old", encoding="utf-8")
-    with open_place(workspace, "a", for_writing=True) as place:
+    with open_place(View(workspace), "a", for_writing=True) as place:
         found = place.look()
         (workspace / "a").write_text("somebody else's", encoding="utf-8")
         with pytest.raises(ToolError, match="changed by somebody else at this moment"):

@@ -7,6 +7,7 @@ import pytest
 
 from nanobee.errors import ToolError
 from nanobee.tools.paths import READ_ONLY_NAMES, open_place, refuse_unless_regular
+from nanobee.tools.view import View
 
 CANARY = "canary-6b1f"
 
@@ -21,12 +22,12 @@ def outside(workspace: Path) -> Path:
 
 
 def lead(workspace: Path, path: str, *, for_writing: bool = False) -> str:
-    with open_place(workspace, path, for_writing=for_writing) as place:
+    with open_place(View(workspace), path, for_writing=for_writing) as place:
         return place.path
 
 
 def read(workspace: Path, path: str) -> str:
-    with open_place(workspace, path) as place:
+    with open_place(View(workspace), path) as place:
         descriptor = place.open(os.O_RDONLY)
         with os.fdopen(descriptor, encoding="utf-8") as file:
             return file.read()
@@ -172,7 +173,7 @@ def test_a_path_that_leads_nowhere_is_told_with_the_reason(workspace: Path, path
 )
 def test_what_the_system_refuses_is_told(workspace: Path, number: int, told: str) -> None:
     def fail() -> None:
-        with open_place(workspace, "a.md"):
+        with open_place(View(workspace), "a.md"):
             raise OSError(number, f"canary {workspace}", str(workspace))
 
     with pytest.raises(ToolError) as caught:
@@ -188,7 +189,7 @@ def test_a_missing_workspace_is_told(workspace: Path) -> None:
 def test_parents_are_created_only_when_asked_for(workspace: Path) -> None:
     with pytest.raises(ToolError, match="no such file"):
         lead(workspace, "a/b/c.md", for_writing=True)
-    with open_place(workspace, "a/b/c.md", for_writing=True, creates_parents=True) as place:
+    with open_place(View(workspace), "a/b/c.md", for_writing=True, creates_parents=True) as place:
         assert place.look() is None
     assert (workspace / "a/b").is_dir()
 
@@ -198,7 +199,7 @@ def test_parents_are_created_only_when_asked_for(workspace: Path) -> None:
 def test_what_steers_the_agent_is_read_only(workspace: Path, name: str, rest: str) -> None:
     with (
         pytest.raises(ToolError, match="read-only for tools, because it steers the agent"),
-        open_place(workspace, name + rest, for_writing=True, creates_parents=True),
+        open_place(View(workspace), name + rest, for_writing=True, creates_parents=True),
     ):
         pass
     assert list(workspace.iterdir()) == []
@@ -231,7 +232,7 @@ def test_what_steers_the_agent_is_read_only_under_another_name_too(workspace: Pa
     ):
         with (
             pytest.raises(ToolError, match="read-only for tools"),
-            open_place(workspace, path, for_writing=True, creates_parents=True),
+            open_place(View(workspace), path, for_writing=True, creates_parents=True),
         ):
             pass
         assert lead(workspace, path.replace("/new", ""))
@@ -243,7 +244,7 @@ def test_a_place_does_not_follow_a_link_that_has_come_there_since(workspace: Pat
     (workspace / "s").write_text("mine", encoding="utf-8")
 
     def read_after_the_swap() -> None:
-        with open_place(workspace, "s") as place:
+        with open_place(View(workspace), "s") as place:
             (workspace / "s").unlink()
             (workspace / "s").symlink_to(outside / "s")
             place.open(os.O_RDONLY)
@@ -255,7 +256,7 @@ def test_a_place_does_not_follow_a_link_that_has_come_there_since(workspace: Pat
 def test_a_place_stays_in_the_directory_that_was_opened(workspace: Path, outside: Path) -> None:
     (workspace / "d").mkdir()
     (workspace / "d/s").write_text("mine", encoding="utf-8")
-    with open_place(workspace, "d/s") as place:
+    with open_place(View(workspace), "d/s") as place:
         (workspace / "d").rename(workspace / "moved")
         (workspace / "d").symlink_to(outside)
         with os.fdopen(place.open(os.O_RDONLY), encoding="utf-8") as file:
