@@ -42,7 +42,7 @@ class Place:
     path: str
     """Relative to the workspace, links resolved, for people."""
     hidden: tuple[str, ...] = ()
-    """Names in this directory that do not exist for who asks."""
+    """Names in this directory that do not exist for who asks, in any case; here they are case-folded."""
 
     def look(self) -> os.stat_result | None:
         """What stands there, None for nothing; a link is not followed."""
@@ -127,7 +127,7 @@ class _Walk:
                     self._guard.check_entry(name, self._here)
                 self._veil.check_entry(name, self._here)
                 return Place(self._here, name, "/".join((*self._done, name)))
-        return Place(self._here, ".", "/".join(self._done) or ".", () if self._done else self._view.hidden)
+        return Place(self._here, ".", "/".join(self._done) or ".", () if self._done else tuple(self._veil.hidden))
 
     def _enter_scope(self) -> None:
         """Go where the conversation's own `memory` stands, which has the same name there."""
@@ -216,12 +216,12 @@ class _Veil:
     """Keeps everybody from what does not exist in their view, whatever name it goes by."""
 
     def __init__(self, root: int, view: View) -> None:
-        self._hidden = {name.casefold() for name in view.hidden}
+        self.hidden = {name.casefold() for name in view.hidden}
         self._identities = _identities(root, view.veiled)
 
     def check_name(self, name: str) -> None:
         """Refuse the names at the root, in any case."""
-        if name.casefold() in self._hidden:
+        if name.casefold() in self.hidden:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
     def check_directory(self, directory: int) -> None:
