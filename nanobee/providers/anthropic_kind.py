@@ -37,11 +37,13 @@ def create_anthropic(
     # Imported here: the HTTP library behind it costs more than all the rest of a start.
     from nanobee.providers.anthropic import AnthropicProvider
 
+    traits = find_traits(model_name)
     return Model(
         provider=AnthropicProvider(name, settings),
         label=f"{name}/{model_name}",
         name=model_name,
         context_tokens=context_tokens,
-        takes_forced_call=find_traits(model_name).takes_forced_call,
+        takes_forced_call=traits.takes_forced_call,
+        takes_images=traits.takes_images,
         note=note,
     )

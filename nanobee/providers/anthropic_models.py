@@ -41,6 +41,7 @@ class Traits:
     takes_temperature: bool = False
     takes_forced_call: bool = True
     takes_schema: bool = True
+    takes_images: bool = True
     binds_thinking: bool = False
     """Its thinking goes back only as long as nothing before it has changed; else it must be allowed to drop it."""
 
@@ -76,7 +77,13 @@ _TABLE: Sequence[tuple[str, tuple[int, int], Traits]] = (
 """The first row whose family fits and whose version is not newer than the model's."""
 
 _STRANGER = Traits(
-    8_192, Off.DISABLED, takes_budget=True, takes_temperature=True, takes_forced_call=False, takes_schema=False
+    8_192,
+    Off.DISABLED,
+    takes_budget=True,
+    takes_temperature=True,
+    takes_forced_call=False,
+    takes_schema=False,
+    takes_images=False,
 )
 """Other makers' models that speak this API."""
 

@@ -170,7 +170,7 @@ class LocalProvider:
                 line = await self._ready_line.receive_until(b"\n", _MAX_READY_BYTES)
         except TimeoutError:
             await self._end_child()
-            raise ProviderTimeoutError("the embedded model was not loaded in time") from None
+            raise ProviderTimeoutError("the embedded model was not loaded in time", "LOAD_SECONDS") from None
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, anyio.DelimiterNotFound):
             await self._await_end()
             raise ProviderConnectionError("the embedded model's process ended while it was loading") from None
