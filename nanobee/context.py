@@ -10,27 +10,18 @@ from dataclasses import dataclass, replace
 
 from nanobee.chat import ChatMessage, Image
 from nanobee.clock import Clock
-from nanobee.exchanges import Exchange, read_exchanges
+from nanobee.exchanges import Exchange, ExchangeReader, create_exchange, message_tokens
 from nanobee.messages import Attachment
 from nanobee.sessions.session import Session
 
 WINDOW_JUMP_SHARE = 0.5
 """A history over its budget is cut to this part of it."""
-BYTES_PER_TOKEN = 3.5
-"""A cautious estimate for English, code and CJK alike, without a tokenizer's download."""
-MESSAGE_TOKENS = 6
-"""What each message costs beside its text."""
 VERBATIM_EXCHANGES = 2
 """The newest exchanges, whose tool results are never left out."""
 MAX_OLD_RESULT_CHARS = 400
 """A longer old result is left out once the budget is passed."""
 LEFT_OUT = "[{chars} characters left out; read_result(call_id={call_id!r}) shows them]"
 SUMMARY = "[Summary of the conversation so far]\n{summary}\n[End of the summary]\n\n{text}"
-
-
-def estimate_tokens(text: str) -> int:
-    """Roughly how many tokens `text` costs."""
-    return int(len(text.encode("utf-8", "replace")) / BYTES_PER_TOKEN) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,39 +57,72 @@ class Context:
         return (*self.messages[:place], shown, *self.messages[place + 1 :])
 
 
-def build_context(system: str, session: Session, budget: Budget, clock: Clock | None = None) -> Context:
+class History:
+    """A session's exchanges, read once and kept while the session only grows."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock
+        self._reader = ExchangeReader(clock)
+        self._revision = -1
+        self._fed = 0
+        self._pruned: dict[int, Exchange] = {}
+
+    def read(self, session: Session) -> list[Exchange]:
+        """The exchanges that may stand in a context."""
+        if session.revision != self._revision:
+            self._reader, self._pruned = ExchangeReader(self.clock), {}
+            self._revision, self._fed = session.revision, 0
+        for line in session.lines[self._fed :]:
+            self._reader.feed(line)
+        self._fed = len(session.lines)
+        return [each for each in self._reader.exchanges() if each.seq >= session.history_start]
+
+    def prune(self, exchange: Exchange) -> Exchange:
+        """The exchange without long tool results."""
+        if exchange.seq not in self._pruned:
+            self._pruned[exchange.seq] = _without_old_results(exchange)
+        return self._pruned[exchange.seq]
+
+
+def build_context(
+    system: str, session: Session, budget: Budget, clock: Clock | None = None, history: History | None = None
+) -> Context:
     """The messages of one call: the system prompt, then as much history as the budget takes.
 
     `clock` puts the time at which each user message was sent before its text; None leaves it
-    out. What had to be left out is remembered in the session.
+    out. What had to be left out is remembered in the session. `history` is what an earlier call
+    has read of the session, with the same clock.
     """
-    exchanges = list(read_exchanges(session.lines, clock, session.history_start))
+    history = history or History(clock)
+    exchanges = history.read(session)
     if budget.turns is not None:
         exchanges = exchanges[-budget.turns :]
-    kept = _fit(exchanges, session, budget.tokens)
+    kept = _fit(exchanges, session, history, budget.tokens)
     messages = [ChatMessage("system", system)] if system else []
+    tokens = sum(map(message_tokens, messages)) + sum(each.tokens for each in kept)
     for place, exchange in enumerate(kept):
         messages.append(_with_summary(exchange.user, session.summary) if place == 0 else exchange.user)
         for step in exchange.steps:
             messages += step
-    return Context(tuple(messages), sum(_tokens(message) for message in messages), tuple(kept))
+    return Context(tuple(messages), tokens, tuple(kept))
 
 
 def _with_summary(user: ChatMessage, summary: str | None) -> ChatMessage:
     return user if summary is None else replace(user, content=SUMMARY.format(summary=summary, text=user.content))
 
 
-def _fit(exchanges: Sequence[Exchange], session: Session, budget: int) -> Sequence[Exchange]:
-    kept = [_without_old_results(each) if each.seq < session.pruned_before else each for each in exchanges]
-    if sum(map(exchange_tokens, kept)) > budget and len(kept) > VERBATIM_EXCHANGES:
+def _fit(exchanges: Sequence[Exchange], session: Session, history: History, budget: int) -> Sequence[Exchange]:
+    def prune() -> list[Exchange]:
+        return [history.prune(each) if each.seq < session.pruned_before else each for each in exchanges]
+
+    kept = prune()
+    if sum(each.tokens for each in kept) > budget and len(kept) > VERBATIM_EXCHANGES:
         session.pruned_before = kept[-VERBATIM_EXCHANGES].seq
-        kept = [_without_old_results(each) if each.seq < session.pruned_before else each for each in exchanges]
-    sizes = [exchange_tokens(each) for each in kept]
-    if sum(sizes) > budget:
-        first = _first_that_fits(sizes, int(budget * WINDOW_JUMP_SHARE))
-        kept, sizes = kept[first:], sizes[first:]
+        kept = prune()
+    if sum(each.tokens for each in kept) > budget:
+        kept = kept[_first_that_fits([each.tokens for each in kept], int(budget * WINDOW_JUMP_SHARE)) :]
         session.window_start = kept[0].seq
-    if len(kept) == 1 and sizes[0] > budget:
+    if len(kept) == 1 and kept[0].tokens > budget:
         kept[0] = _shorten(kept[0], budget)
     return kept
 
@@ -113,7 +137,10 @@ def _first_that_fits(sizes: Sequence[int], goal: int) -> int:
 
 
 def _without_old_results(exchange: Exchange) -> Exchange:
-    return replace(exchange, steps=tuple(tuple(map(_left_out, step)) for step in exchange.steps))
+    steps = tuple(tuple(map(_left_out, step)) for step in exchange.steps)
+    return (
+        exchange if steps == exchange.steps else create_exchange(exchange.seq, exchange.user, steps, exchange.pictures)
+    )
 
 
 def _left_out(message: ChatMessage) -> ChatMessage:
@@ -125,17 +152,7 @@ def _left_out(message: ChatMessage) -> ChatMessage:
 def _shorten(exchange: Exchange, budget: int) -> Exchange:
     """Drop an exchange's oldest steps: its user message and its newest step stay."""
     steps = list(exchange.steps)
-    total = exchange_tokens(exchange)
+    total = exchange.tokens
     while len(steps) > 1 and total > budget:
-        total -= sum(map(_tokens, steps.pop(0)))
-    return replace(exchange, steps=tuple(steps))
-
-
-def exchange_tokens(exchange: Exchange) -> int:
-    """Estimated cost of the whole exchange."""
-    return _tokens(exchange.user) + sum(_tokens(message) for step in exchange.steps for message in step)
-
-
-def _tokens(message: ChatMessage) -> int:
-    calls = sum(estimate_tokens(call.arguments) + MESSAGE_TOKENS for call in message.tool_calls)
-    return estimate_tokens(message.content) + MESSAGE_TOKENS + calls
+        total -= sum(map(message_tokens, steps.pop(0)))
+    return create_exchange(exchange.seq, exchange.user, tuple(steps), exchange.pictures)

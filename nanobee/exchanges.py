@@ -6,7 +6,7 @@ History is shaped on a copy, the lines stay as they are.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nanobee.arguments import parse_arguments
@@ -15,12 +15,15 @@ from nanobee.chat import ChatMessage, Echo, ToolCall
 from nanobee.clock import Clock
 from nanobee.errors import ToolError
 from nanobee.messages import Attachment
+from nanobee.tokens import estimate_tokens
 
 UNKNOWN_OUTCOME = (
     "Outcome unknown: the process ended while this call ran. It may have taken effect, in whole or in part. "
     "Check before you repeat it."
 )
 
+MESSAGE_TOKENS = 6
+"""What each message costs beside its text."""
 PICTURE = "image"
 """The kind of attachment that a model can look at."""
 
@@ -36,37 +39,72 @@ class Exchange:
     """Each an assistant message with the results of its calls."""
     pictures: tuple[Attachment, ...] = ()
     """By reference: those that came with the message, and those that its tools looked at."""
+    tokens: int = 0
+    """Estimated cost of the whole exchange."""
 
 
-def read_exchanges(lines: Sequence[Line], clock: Clock | None = None, start: int = 0) -> Iterator[Exchange]:
-    """The exchanges that stand in a session's lines from `seq` `start` on."""
-    seq = 0
-    user: ChatMessage | None = None
-    steps: list[list[ChatMessage]] = []
-    pictures: list[Attachment] = []
-    seen: set[str] = set()
-    for line in lines:
-        if line.seq < start or line.kind not in (LineKind.MESSAGE, LineKind.RECORD):
-            continue
+def create_exchange(
+    seq: int,
+    user: ChatMessage,
+    steps: tuple[tuple[ChatMessage, ...], ...],
+    pictures: Sequence[Attachment] = (),
+) -> Exchange:
+    """An exchange with its cost counted."""
+    tokens = message_tokens(user) + sum(message_tokens(message) for step in steps for message in step)
+    return Exchange(seq, user, steps, tuple(pictures), tokens)
+
+
+def message_tokens(message: ChatMessage) -> int:
+    """Estimated cost of one message."""
+    calls = sum(estimate_tokens(call.arguments) + MESSAGE_TOKENS for call in message.tool_calls)
+    return estimate_tokens(message.content) + MESSAGE_TOKENS + calls
+
+
+class ExchangeReader:
+    """Reads a session's lines as they come; what it has read is not read again."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.closed: list[Exchange] = []
+        """The exchanges that a later user message has ended."""
+        self._clock = clock
+        self._seq = 0
+        self._user: ChatMessage | None = None
+        self._steps: list[list[ChatMessage]] = []
+        self._pictures: list[Attachment] = []
+        self._seen: set[str] = set()
+
+    def feed(self, line: Line) -> None:
+        """Read the next line."""
+        if line.kind not in (LineKind.MESSAGE, LineKind.RECORD):
+            return
         role = line.data.get("role", "assistant")
         if role == "user":
-            text = _user_text(line, clock)
-            answered = _legal(steps, seen)
-            if user is not None and not answered:
-                # A turn that failed left its message unanswered: both are read as one.
-                user = replace(user, content=f"{user.content}\n\n{text}")
-            else:
-                if user is not None:
-                    yield Exchange(seq, user, answered, tuple(pictures))
-                seq, user, pictures = line.seq, ChatMessage("user", text), []
-            steps = []
-        elif user is not None and role == "assistant":
-            steps.append([_assistant(line)])
-        elif steps and role == "tool":
-            steps[-1].append(_tool(line))
-        pictures += (each for each in _attachments(line) if each.kind == PICTURE)
-    if user is not None:
-        yield Exchange(seq, user, _legal(steps, seen), tuple(pictures))
+            self._begin(line)
+        elif self._user is not None and role == "assistant":
+            self._steps.append([_assistant(line)])
+        elif self._steps and role == "tool":
+            self._steps[-1].append(_tool(line))
+        self._pictures += (each for each in _attachments(line) if each.kind == PICTURE)
+
+    def _begin(self, line: Line) -> None:
+        text = _user_text(line, self._clock)
+        answered, ids = _legal(self._steps, self._seen)
+        if self._user is not None and not answered:
+            # A turn that failed left its message unanswered: both are read as one.
+            self._user = replace(self._user, content=f"{self._user.content}\n\n{text}")
+        else:
+            if self._user is not None:
+                self.closed.append(create_exchange(self._seq, self._user, answered, self._pictures))
+                self._seen |= ids
+            self._seq, self._user, self._pictures = line.seq, ChatMessage("user", text), []
+        self._steps = []
+
+    def exchanges(self) -> list[Exchange]:
+        """All that was read, the newest one as far as it goes."""
+        if self._user is None:
+            return list(self.closed)
+        answered, _ = _legal(self._steps, self._seen)
+        return [*self.closed, create_exchange(self._seq, self._user, answered, self._pictures)]
 
 
 def _attachments(line: Line) -> list[Attachment]:
@@ -139,13 +177,17 @@ def legal_arguments(arguments: object) -> str:
     return json.dumps(whole, ensure_ascii=False)
 
 
-def _legal(steps: Sequence[Sequence[ChatMessage]], seen: set[str]) -> tuple[tuple[ChatMessage, ...], ...]:
-    """The steps as a request may carry them; `seen` are the call ids of those before, and gets theirs."""
+def _legal(
+    steps: Sequence[Sequence[ChatMessage]], seen: Collection[str]
+) -> tuple[tuple[tuple[ChatMessage, ...], ...], set[str]]:
+    """The steps as a request may carry them, and the ids of their calls; `seen` are those of the exchanges before."""
     legal: list[tuple[ChatMessage, ...]] = []
+    ids: set[str] = set()
     for assistant, *results in steps:
-        calls = tuple(call for call in assistant.tool_calls if call.id not in seen)
-        calls = tuple({call.id: call for call in calls}.values())
-        seen.update(call.id for call in calls)
+        calls = tuple(
+            {call.id: call for call in assistant.tool_calls if call.id not in seen and call.id not in ids}.values()
+        )
+        ids.update(call.id for call in calls)
         if not calls and not assistant.content.strip():
             continue
         if not calls and legal and len(legal[-1]) == 1:
@@ -161,4 +203,4 @@ def _legal(steps: Sequence[Sequence[ChatMessage]], seen: set[str]) -> tuple[tupl
                 *(replace(answers.get(call.id, unknown), tool_call_id=call.id) for call in calls),
             )
         )
-    return tuple(legal)
+    return tuple(legal), ids

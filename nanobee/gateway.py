@@ -142,7 +142,7 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
         split = _splitter(channels)
         async with open_bus(settings.state, files, ChatNotices(settings.language, split)) as bus:
             delivery, resolver = Delivery(channels), Resolver(channels)
-            around = Surroundings(bus, SessionStore(files, bus), delivery.live, split)
+            around = Surroundings(bus, SessionStore(files, bus, _history_tokens(settings)), delivery.live, split)
             agent = _create_agent(settings, around, bus, files, model, _ownership(settings, channels))
             commands = create_commands(settings.language)
             register_session_commands(commands)
@@ -228,6 +228,12 @@ def _create_agent(
         reachable=settings.owner,
         ownership=ownership,
     )
+
+
+def _history_tokens(settings: Settings) -> int:
+    """What the largest history of a context may cost: more is not read of a session's file."""
+    windows = [settings.agent.context_tokens, *(preset.context_tokens or 0 for preset in settings.models.values())]
+    return int(max(windows) * settings.agent.history_share)
 
 
 def with_model(settings: Settings, name: str | None) -> Settings:

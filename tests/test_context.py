@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from nanobee.bus.lines import Line
 from nanobee.chat import ChatMessage, CompletionRequest
 from nanobee.clock import Clock
-from nanobee.context import Budget, build_context, estimate_tokens
+from nanobee.context import Budget, History, build_context
 from nanobee.exchanges import UNKNOWN_OUTCOME
 from nanobee.providers.openai_wire import build_body, encode_body, find_dialect
 from nanobee.sessions.session import Session
 from nanobee.testing.strict_history import StrictHistory
+from nanobee.tokens import estimate_tokens
 
 AT = datetime(2026, 3, 1, 11, 0, tzinfo=UTC)
 WIDE = 1_000_000
@@ -158,3 +159,19 @@ def test_any_lines_whatsoever_make_a_legal_request(entries: list[dict[str, objec
     messages = built("system", session_of(*copies, user("newest")), window)
     assert violations(messages) == ()
     assert messages[-1].content.endswith("newest")
+
+
+@given(st.lists(ENTRY, max_size=25), st.lists(st.integers(0, 25), max_size=4))
+def test_what_was_read_before_and_what_is_read_anew_make_the_same_context(
+    entries: list[dict[str, object]], pauses: list[int]
+) -> None:
+    whole = session_of(*[json.loads(json.dumps(entry)) for entry in entries], user("newest"))
+    growing, history = Session("test:1"), History()
+    for place, line in enumerate(whole.lines):
+        growing.extend([line])
+        if place in pauses:
+            build_context("system", growing, Budget(700), history=history)
+    again = Session("test:1", whole.lines)
+    again.window_start, again.pruned_before = growing.window_start, growing.pruned_before
+    fresh = build_context("system", again, Budget(700))
+    assert build_context("system", growing, Budget(700), history=history) == fresh

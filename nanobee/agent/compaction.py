@@ -10,7 +10,6 @@ from nanobee.agent.agent import Agent
 from nanobee.agent.composing import Composed
 from nanobee.bus.lines import LineKind, NewLine
 from nanobee.chat import ChatMessage
-from nanobee.context import exchange_tokens
 from nanobee.errors import BusError, ProviderError, StructuredError
 from nanobee.exchanges import Exchange
 from nanobee.sessions.session import Session
@@ -84,7 +83,7 @@ class Compactor:
 def split_old(composed: Composed) -> list[Exchange]:
     """The exchanges to compact: none while the history is well within its budget."""
     exchanges, budget = composed.context.exchanges, composed.budget.tokens
-    sizes = [exchange_tokens(exchange) for exchange in exchanges]
+    sizes = [exchange.tokens for exchange in exchanges]
     if sum(sizes) <= budget * BEGIN_SHARE:
         return []
     kept, place = 0, len(exchanges)

@@ -1,6 +1,7 @@
 """Composer: what a step sends to a model, within the model's window."""
 
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import anyio
 
@@ -8,9 +9,10 @@ from nanobee.agent.models import Choice
 from nanobee.chat import ChatMessage, CompletionRequest, Thinking, ToolChoice, ToolSpec, Usage
 from nanobee.clock import Clock
 from nanobee.config import AgentSettings
-from nanobee.context import Budget, Context, build_context, estimate_tokens
+from nanobee.context import Budget, Context, History, build_context
 from nanobee.sessions.session import Session
 from nanobee.system_prompt import TINY, SystemPrompt
+from nanobee.tokens import estimate_tokens
 from nanobee.tools.pictures import load_pictures
 
 BLIND = "[You cannot see pictures; say so if it matters.]"
@@ -64,6 +66,7 @@ class Composer:
     clock: Clock
     calibration: Calibration = field(default_factory=Calibration)
     _costs: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _histories: WeakKeyDictionary[Session, History] = field(default_factory=WeakKeyDictionary)
 
     async def compose(
         self,
@@ -80,7 +83,7 @@ class Composer:
         system = TINY if model.is_tiny else self.prompt.build(session.key)
         fixed = estimate_tokens(system) + self._cost(offered)
         budget = self._budget(choice, fixed, share)
-        context = build_context(system, session, budget, None if model.is_tiny else self.clock)
+        context = build_context(system, session, budget, history=self._history(session, model.is_tiny))
         own = choice.settings
         request = CompletionRequest(
             model=model.name,
@@ -93,6 +96,14 @@ class Composer:
             user=own.user_tag if own else None,
         )
         return Composed(request, context.tokens + self._cost(offered), context, budget)
+
+    def _history(self, session: Session, is_tiny: bool) -> History:
+        """What was read of the session before; a toy model is told no times."""
+        clock = None if is_tiny else self.clock
+        history = self._histories.get(session)
+        if history is None or history.clock is not clock:
+            history = self._histories[session] = History(clock)
+        return history
 
     async def _show(self, context: Context, choice: Choice, session: Session) -> tuple[ChatMessage, ...]:
         """The messages, with the newest pictures where the model can see."""

@@ -22,6 +22,8 @@ class Session:
         """`seq` from which on the history fits its window; it moves in jumps, for the prompt cache."""
         self.pruned_before = 0
         """`seq` before which long tool results are left out."""
+        self.revision = 0
+        """Changes whenever lines were taken out: what was read of the session before is void."""
         self.extend(lines)
 
     @property
@@ -41,15 +43,18 @@ class Session:
             self._lines.append(line)
         if len(self._lines) > MAX_LINES:
             del self._lines[: MAX_LINES // 4]
+            self.revision += 1
 
     def _read(self, line: Line) -> None:
         if line.kind == LineKind.RESET:
             self._lines.clear()
+            self.revision += 1
             self._summarized_through, self.summary = 0, None
             self.window_start = self.pruned_before = 0
         elif line.kind == LineKind.UNDONE:
             start, through = _number(line, "from"), _number(line, "through")
             self._lines = [each for each in self._lines if not start <= each.seq <= through]
+            self.revision += 1
         elif line.kind == LineKind.COMPACTED:
             summary = line.data.get("summary")
             if isinstance(summary, str):

@@ -8,12 +8,16 @@ import anyio
 from nanobee.bus.lines import Line, LineKind
 from nanobee.sessions.files import SessionFiles
 from nanobee.sessions.session import MAX_LINES, Session
+from nanobee.tokens import estimate_tokens
 
 MAX_CACHED = 256
 """Sessions kept in memory; the least recently used goes."""
 
 MAX_READERS = 8
 """Session files being read at once: each takes a thread."""
+
+DEFAULT_TOKENS = 40_000
+"""Estimated tokens that are read of a session's file, where nobody says how many a context takes."""
 
 
 class Journal(Protocol):
@@ -27,7 +31,8 @@ class Journal(Protocol):
 class SessionStore:
     """Gives a turn its session. A session is worked on by one turn at a time."""
 
-    def __init__(self, files: SessionFiles, journal: Journal) -> None:
+    def __init__(self, files: SessionFiles, journal: Journal, max_tokens: int = DEFAULT_TOKENS) -> None:
+        self._max_tokens = max_tokens
         self._files = files
         self._journal = journal
         self._cached: OrderedDict[str, Session] = OrderedDict()
@@ -55,10 +60,21 @@ class SessionStore:
         self._cached.pop(session_key, None)
 
     def _read_tail(self, session_key: str) -> list[Line]:
+        """As much of the file's end as a context can hold, from a user message on."""
         lines: list[Line] = []
+        tokens, through = 0, 0
         for line in self._files.read_backwards(session_key):
             lines.append(line)
-            if line.kind == LineKind.RESET or len(lines) >= MAX_LINES:
+            if line.kind == LineKind.COMPACTED:
+                through = max(through, _through(line))
+            tokens += estimate_tokens(str(line.data.get("content", "")))
+            is_full = tokens >= self._max_tokens and line.data.get("role") == "user"
+            if is_full or line.kind == LineKind.RESET or line.seq <= through or len(lines) >= MAX_LINES:
                 break
         lines.reverse()
         return lines
+
+
+def _through(line: Line) -> int:
+    through = line.data.get("through")
+    return through if isinstance(through, int) else 0

@@ -23,7 +23,7 @@ from nanobee.chat import (
 from nanobee.clock import Clock
 from nanobee.config import AnthropicSettings, OpenAISettings
 from nanobee.errors import ProviderConnectionError, ProviderTimeoutError
-from nanobee.exchanges import read_exchanges
+from nanobee.exchanges import ExchangeReader
 from nanobee.providers.anthropic import AnthropicProvider
 from nanobee.providers.openai import OpenAIProvider
 from nanobee.providers.provider import Provider
@@ -69,9 +69,12 @@ def through_the_session(messages: Sequence[ChatMessage | Completion]) -> tuple[C
             new = message_line(message.role, message.content)
         data = json.loads(json.dumps(dict(new.data), ensure_ascii=False))
         lines.append(Line(seq, Clock().now(), "t", new.kind, data))
+    reader = ExchangeReader()
+    for line in lines:
+        reader.feed(line)
     return tuple(
         message
-        for exchange in read_exchanges(lines)
+        for exchange in reader.exchanges()
         for message in (exchange.user, *(each for step in exchange.steps for each in step))
     )
 
