@@ -11,6 +11,7 @@ from nanobee.bus.journaling import append_lines, read_settings
 from nanobee.bus.lines import Line, LineKind, NewLine, TurnState
 from nanobee.bus.rows import INBOX_COLUMNS, inbox_row, one
 from nanobee.bus.writer import Transaction
+from nanobee.channel import Lane
 from nanobee.config import BusyMode
 
 BUSY_MODES = frozenset(BusyMode)
@@ -71,7 +72,8 @@ def _claim(tx: Transaction, session_key: str, row: InboxRow, old_turn: str | Non
     if old_turn is not None:
         ids = [found for (found,) in tx.db.execute("select id from inbox where turn = ? and state = 'ready'", (turn,))]
     else:
-        ids = _collect(tx, session_key) if collects and not row.is_command else [row.id]
+        may_collect = collects and row.lane is Lane.USER and not row.is_command
+        ids = _collect(tx, session_key) if may_collect else [row.id]
     _run(tx, ids, turn, now)
     rows = _rows(tx, turn)
     lines: tuple[Line, ...] = ()

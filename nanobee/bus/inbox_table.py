@@ -159,22 +159,23 @@ def stop(
     tx: Transaction, row: InboxRow, session_key: str, make_notice: MakeNotice, now: float
 ) -> tuple[Stopped, list[Address]]:
     """End the session's turn, park its queue, cancel its questions and what is not sent, and say so."""
-    found = one(
-        tx.db,
-        "select turn from inbox where session = ? and lane > 0 and turn is not null and state in ('running', 'ready')",
-        session_key,
+    # The one that runs first; beside it a turn may wait to go on after an answer.
+    begun = tx.db.execute(
+        "select turn from inbox where session = ? and lane > 0 and turn is not null and state in ('running', 'ready')"
+        " group by turn order by max(case state when 'running' then 1 else 0 end) desc, min(seq)",
+        (session_key,),
     )
-    turn = None if found is None else str(found[0])
+    turns = [str(turn) for (turn,) in begun]
     epoch = next_epoch(tx, session_key)
     questions = suspension_table.cancel(tx, session_key, now)
-    if turn is not None:
+    for turn in turns:
         _stop_turn(tx, session_key, turn, epoch, now)
     cursor = tx.db.execute(
         "update inbox set state = 'parked', reason = 'stopped', changed_at = ? where session = ? and lane > 0"
         " and state in ('arriving', 'ready')",
         (now, session_key),
     )
-    stopped = Stopped(turn, cursor.rowcount, questions)
+    stopped = Stopped(turns[0] if turns else None, cursor.rowcount, questions)
     close_row(tx, row.id, now)
     return stopped, insert_sends(tx, f"row-{row.id}", None, [make_notice(stopped)], now)
 

@@ -23,13 +23,20 @@ def ensure_session(tx: Transaction, session_key: str, last_seq: LastSeq) -> None
 
 
 def check_epoch(tx: Transaction, ref: TurnRef) -> None:
-    """Refuse a writer whose turn was stopped or taken over.
+    """Refuse a writer whose turn was stopped or taken over, is over, or was claimed by a commit that failed.
 
     Raises:
-        StaleTurnError: the session's epoch is not the turn's.
+        StaleTurnError: the session's epoch is not the turn's, or no row of the turn runs.
     """
-    found = one(tx.db, "select epoch from session where key = ?", ref.session_key)
-    if found is None or found[0] != ref.epoch:
+    found = one(
+        tx.db,
+        "select 1 from session where key = ? and epoch = ?"
+        " and exists (select 1 from inbox where turn = ? and state = 'running')",
+        ref.session_key,
+        ref.epoch,
+        ref.turn,
+    )
+    if found is None:
         raise StaleTurnError(f"turn {ref.turn} of {ref.session_key} was stopped or taken over")
 
 

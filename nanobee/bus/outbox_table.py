@@ -1,8 +1,9 @@
 """Outbox table: what an address has to send, in order, and what became of it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from nanobee.bus.bus import Outgoing
 from nanobee.bus.journaling import platform_ids_json
@@ -11,15 +12,19 @@ from nanobee.bus.writer import Transaction
 from nanobee.messages import Address, OutboundPart, PartKind
 
 
-def outgoing(tx: Transaction, address: Address, now: float) -> Outgoing:
-    """Mark the address's first open part as sending; a postponed one holds back those after it."""
+def outgoing(
+    tx: Transaction, address: Address, outcomes: Mapping[int, Callable[[Transaction], None]], now: float
+) -> Outgoing:
+    """Mark the address's first open part as sending; a postponed one holds back those after it.
+
+    `outcomes` are those of parts that were handed out and whose rows do not say so yet.
+    """
     tx.changed = False
-    head = one(
-        tx.db,
-        f"select {OUTBOX_COLUMNS}, state, not_before from outbox where address = ?"
-        " and state in ('ready', 'sending', 'unknown') order by id limit 1",
-        address.session_key,
-    )
+    head = _head(tx, address)
+    while head is not None and head[-2] == "sending" and (outcome := outcomes.get(head[0])) is not None:
+        outcome(tx)
+        tx.changed = True
+        head = _head(tx, address)
     if head is None:
         return Outgoing(None)
     *columns, state, not_before = head
@@ -36,6 +41,15 @@ def outgoing(tx: Transaction, address: Address, now: float) -> Outgoing:
     if part.kind is PartKind.ANSWER and part.part == 0 and part.turn is not None:
         part = replace(part, handle=stream_handle(tx, part.turn))
     return Outgoing(part, may_have_arrived=state == "unknown")
+
+
+def _head(tx: Transaction, address: Address) -> tuple[Any, ...] | None:
+    return one(
+        tx.db,
+        f"select {OUTBOX_COLUMNS}, state, not_before from outbox where address = ?"
+        " and state in ('ready', 'sending', 'unknown') order by id limit 1",
+        address.session_key,
+    )
 
 
 def stream_handle(tx: Transaction, turn: str) -> tuple[str, ...]:

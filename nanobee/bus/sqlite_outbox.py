@@ -1,7 +1,7 @@
 """SqliteOutbox: the delivery's transitions, which `SqliteBus` has beside all others."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nanobee.bus import outbox_table
 from nanobee.bus.bus import Outgoing
@@ -15,10 +15,14 @@ class SqliteOutbox:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
+        self._outcomes: dict[int, Callable[[Transaction], None]] = {}
+        """What became of parts whose rows do not say so on disk yet."""
 
     async def outgoing(self, address: Address) -> Outgoing:
         """Mark the address's next part as sending and return it."""
-        outgoing = await self._writer.submit(lambda tx: outbox_table.outgoing(tx, address, time.time()))
+        outgoing = await self._writer.submit(
+            lambda tx: outbox_table.outgoing(tx, address, self._outcomes, time.time())
+        )
         if outgoing.part is not None:
             checkpoint("sending.committed")
         return outgoing
@@ -26,11 +30,30 @@ class SqliteOutbox:
     async def sent(self, part: OutboundPart, platform_ids: Sequence[str]) -> None:
         """The platform has the part."""
 
-        def operation(tx: Transaction) -> None:
+        def outcome(tx: Transaction) -> None:
             outbox_table.sent(tx, part, platform_ids, time.time())
             checkpoint("sent.stored")
 
-        await self._writer.submit(operation, is_waited_for=False)
+        await self._end(part, outcome, is_waited_for=False)
+
+    async def _end(
+        self, part: OutboundPart, outcome: Callable[[Transaction], None], *, is_waited_for: bool = True
+    ) -> None:
+        """Store what became of a part.
+
+        Where its commit fails, the row still says `sending`: `outgoing` then stores it first, so that
+        a full disk does not have the part sent again and again.
+        """
+
+        def operation(tx: Transaction) -> None:
+            outcome(tx)
+            tx.after_commit.append(lambda: self._forget(part))
+
+        self._outcomes[part.id] = operation
+        await self._writer.submit(operation, is_waited_for=is_waited_for)
+
+    def _forget(self, part: OutboundPart) -> None:
+        self._outcomes.pop(part.id, None)
 
     async def stream_handle(self, turn: str) -> tuple[str, ...]:
         """The platform message that the turn streams into."""
@@ -48,7 +71,7 @@ class SqliteOutbox:
 
     async def postpone(self, part: OutboundPart, reason: str, seconds: float, *, is_unknown: bool) -> None:
         """Try the part again, not before `seconds` have passed."""
-        await self._writer.submit(lambda tx: outbox_table.postpone(tx, part, reason, seconds, is_unknown, time.time()))
+        await self._end(part, lambda tx: outbox_table.postpone(tx, part, reason, seconds, is_unknown, time.time()))
 
     async def hold_back(self, address: Address) -> None:
         """Nobody can be reached there: the part that was to be sent waits, and this was no try."""
@@ -56,4 +79,4 @@ class SqliteOutbox:
 
     async def bury(self, part: OutboundPart, reason: str) -> None:
         """Give the part up; its message's later parts too."""
-        await self._writer.submit(lambda tx: outbox_table.bury(tx, part, reason, time.time()))
+        await self._end(part, lambda tx: outbox_table.bury(tx, part, reason, time.time()))

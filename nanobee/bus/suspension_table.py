@@ -74,14 +74,18 @@ def consume(tx: Transaction, suspension_ids: Sequence[str], now: float) -> None:
 
 
 def cancel(tx: Transaction, session_key: str, now: float) -> int:
-    """`/new` and `/stop`: the session's open questions are void, and the turns that asked are over."""
-    cursor = tx.db.execute(
-        "update suspension set state = 'cancelled', changed_at = ? where session = ? and state in ('open', 'answered')",
-        (now, session_key),
-    )
+    """`/new` and `/stop`: the session's open questions are void, and the turns that asked are over.
+
+    So is a turn that has its answers and was about to go on.
+    """
     tx.db.execute(
         "update inbox set state = 'stopped', reason = 'its question was cancelled', changed_at = ?"
-        " where session = ? and state = 'suspended'",
+        " where session = ? and (state = 'suspended' or state = 'ready' and turn in"
+        " (select turn from suspension where session = ? and state = 'answered'))",
+        (now, session_key, session_key),
+    )
+    cursor = tx.db.execute(
+        "update suspension set state = 'cancelled', changed_at = ? where session = ? and state in ('open', 'answered')",
         (now, session_key),
     )
     return cursor.rowcount
