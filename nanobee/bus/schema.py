@@ -38,10 +38,9 @@ create table inbox(
     created_at real not null,
     changed_at real not null
 );
-create index inbox_turn on inbox(turn) where state in ('ready', 'running', 'suspended');
-create index inbox_open on inbox(session, lane, seq)
-    where state in ('arriving', 'ready', 'running', 'suspended', 'parked');
-create index inbox_state on inbox(state, lane, id) where state in ('arriving', 'ready', 'running');
+create index inbox_session on inbox(session, state, lane, seq);
+create index inbox_turn on inbox(turn, state);
+create index inbox_state on inbox(state, lane, id);
 create table suspension(
     id text primary key,
     session text not null references session(key),
@@ -56,7 +55,8 @@ create table suspension(
     created_at real not null,
     changed_at real not null
 );
-create index suspension_open on suspension(session, turn) where state in ('open', 'answered');
+create index suspension_session on suspension(session, state);
+create index suspension_turn on suspension(turn, state);
 create table outbox(
     id integer primary key,
     address text not null,
@@ -79,8 +79,9 @@ create table outbox(
     changed_at real not null
 );
 create index outbox_open on outbox(address, id) where state in ('ready', 'sending', 'unknown');
-create index outbox_turn on outbox(turn) where state in ('ready', 'sending', 'unknown');
-create index outbox_stream on outbox(address, turn) where kind = 'stream' and state = 'sent';
+create index outbox_kind on outbox(address, kind, created_at);
+create index outbox_stream on outbox(address) where kind = 'stream' and state = 'sent';
+create index outbox_turn on outbox(turn, state);
 create table consolidation(
     session text primary key,
     through integer,

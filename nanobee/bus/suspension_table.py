@@ -78,10 +78,11 @@ def cancel(tx: Transaction, session_key: str, now: float) -> int:
 
     So is a turn that has its answers and was about to go on.
     """
+    stop = "update inbox set state = 'stopped', reason = 'its question was cancelled', changed_at = ? where session = ?"
+    tx.db.execute(f"{stop} and state = 'suspended'", (now, session_key))
     tx.db.execute(
-        "update inbox set state = 'stopped', reason = 'its question was cancelled', changed_at = ?"
-        " where session = ? and (state = 'suspended' or state = 'ready' and turn in"
-        " (select turn from suspension where session = ? and state = 'answered'))",
+        f"{stop} and state = 'ready' and turn in"
+        " (select turn from suspension where session = ? and state = 'answered')",
         (now, session_key, session_key),
     )
     cursor = tx.db.execute(

@@ -53,12 +53,17 @@ OpenBus = Callable[[], AbstractAsyncContextManager[Opened]]
 @pytest.fixture
 def open_state(tmp_path: Path) -> OpenBus:
     """Opens the bus of one state folder, again and again: each time as after a restart."""
+    return opener(tmp_path)
+
+
+def opener(state: Path, limits: Limits = LIMITS) -> OpenBus:
+    """As `open_state`, for any folder."""
 
     @asynccontextmanager
     async def open_it() -> AsyncIterator[Opened]:
-        files = SessionFiles(tmp_path)
+        files = SessionFiles(state)
         heard = Heard()
-        async with open_bus(tmp_path, files, PlainNotices(), LIMITS) as bus:
+        async with open_bus(state, files, PlainNotices(), limits) as bus:
             await bus.listen(heard)
             yield Opened(bus, heard, files)
 
