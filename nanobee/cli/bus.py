@@ -20,6 +20,7 @@ DEFAULT_LIMIT = 200
 NOTHING = Phrase("Nothing waits.", "没有等待中的消息。")
 MORE = Phrase("… and {count} more: --limit 0 lists all.", "……还有 {count} 行：用 --limit 0 列出全部。")
 NO_ROW = Phrase("There is no row {id}.", "没有 {id} 这一行。")
+NO_ID = Phrase("rows are named as in-12 or out-34", "行的名称形如 in-12 或 out-34")
 NO_STATE = Phrase("there is no state {state}; there are: {states}", "没有状态 {state}；可用的状态：{states}")
 GOES_ON = Phrase("{id}: the gateway goes on with it.", "{id}：网关正在继续处理。")
 WAITS = Phrase("{id}: it goes on at the gateway's next start.", "{id}：网关下次启动时继续处理。")
@@ -81,7 +82,7 @@ def show_row(
     from nanobee.errors import BusError
 
     settings = load(config)
-    entry_id = _read_id(row_id)
+    entry_id = _read_id(row_id, settings.language)
     with reading(settings.state) as db:
         entry = None if db is None else load_entry(db, entry_id)
         if db is None or entry is None:
@@ -145,7 +146,7 @@ def _change(
     from nanobee.remote.client import wake_holder
 
     results: list[dict[str, object]] = []
-    for entry_id in [_read_id(text) for text in ids]:
+    for entry_id in [_read_id(text, settings.language) for text in ids]:
         try:
             session_key = change(entry_id)
         except ChangeRefusedError as error:
@@ -163,13 +164,13 @@ def _change(
         raise typer.Exit(FAILED)
 
 
-def _read_id(text: str) -> "EntryId":
+def _read_id(text: str, language: Language) -> "EntryId":
     from nanobee.bus.entries import EntryId
 
     try:
         return EntryId.parse(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="ID") from None
+    except ValueError:
+        raise typer.BadParameter(NO_ID.say(language), param_hint="ID") from None
 
 
 def _read_states(states: Sequence[str] | None, show_all: bool, language: Language) -> frozenset[str] | None:

@@ -259,6 +259,21 @@ async def test_terminals_that_start_at_the_same_moment_all_get_their_answers(
     assert any(each.code == 0 for each in ended)
 
 
+async def test_o25_a_second_gateway_on_one_state_folder_refuses_before_it_touches_anything(
+    nanobee: Nanobee, server: ModelServer, platform: TelegramServer
+) -> None:
+    async with run_gateway(nanobee, server, platform) as gateway:
+        await platform.wait_asked("getUpdates")
+        before = {call.method: platform.named(call.method) for call in platform.calls}
+        second = await nanobee.run("gateway")
+        status = json.loads((await nanobee.run("status", "--json")).out)
+        assert len(platform.named("getMe")) == len(before.get("getMe", []))
+        assert (await nanobee.run("cli", "-m", "still there")).code == 0
+    assert (second.code, second.out) == (1, "")
+    assert second.err == f"The state folder {nanobee.state} is in use by process {gateway.pid}. Stop it first.\n"
+    assert (status["running"], status["holder"]) == (True, gateway.pid)
+
+
 async def test_a_holder_that_does_not_answer_is_named(nanobee: Nanobee, server: ModelServer) -> None:
     nanobee.configure(provider(server))
     with anyio.fail_after(LIMIT_SECONDS):
