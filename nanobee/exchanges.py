@@ -57,7 +57,8 @@ def create_exchange(
 def message_tokens(message: ChatMessage) -> int:
     """Estimated cost of one message."""
     calls = sum(estimate_tokens(call.arguments) + MESSAGE_TOKENS for call in message.tool_calls)
-    return estimate_tokens(message.content) + MESSAGE_TOKENS + calls
+    thought = estimate_tokens(message.reasoning) if message.reasoning else 0
+    return estimate_tokens(message.content) + MESSAGE_TOKENS + calls + thought
 
 
 class ExchangeReader:

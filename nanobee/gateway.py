@@ -20,6 +20,7 @@ from nanobee.agent.orphans import end_orphans
 from nanobee.agent.ownership import Ownership
 from nanobee.agent.read_result import create_read_result
 from nanobee.agent.session_commands import register_session_commands
+from nanobee.bus.cancellation import contain
 from nanobee.bus.delivery import Delivery
 from nanobee.bus.holder import hold
 from nanobee.bus.inbox import ChannelInbox
@@ -32,13 +33,14 @@ from nanobee.config_source import validate_section
 from nanobee.errors import ChannelAuthError, ConfigError, ConfigProblem, NanobeeError, PluginError
 from nanobee.memory.keeper import Keeping
 from nanobee.memory.scope import Scopes
+from nanobee.memory.tools import create_memory_tools
 from nanobee.messages import Address
 from nanobee.plugins import load_channel
 from nanobee.providers.discover import choose_model
 from nanobee.providers.model import Model
 from nanobee.remote.channel import TERMINAL, RemoteChannel
 from nanobee.remote.local import LocalClient
-from nanobee.remote.server import Server, Talks
+from nanobee.remote.server import HolderSide, Server
 from nanobee.reporter import RecentErrors, Reporter, no_errors
 from nanobee.sessions.files import SessionFiles
 from nanobee.sessions.store import SessionStore
@@ -147,7 +149,7 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
             commands = create_commands(settings.language)
             register_session_commands(commands)
             dispatcher = Dispatcher(agent, commands)
-            async with anyio.create_task_group() as tasks:
+            async with _closing(channels, agent.models), anyio.create_task_group() as tasks:
                 delivery.start(bus, tasks)
                 await end_orphans(around.sessions, await bus.begun_turns())
                 turns: Turns = await tasks.start(_run_turns, bus, dispatcher, resolver)
@@ -160,10 +162,18 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
                     await gateway.wind_down(0)
                     delivery.stop()
                     tasks.cancel_scope.cancel()
-            for channel in channels.values():
-                await _close(channel)
-            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
-                await agent.models.aclose()
+
+
+@asynccontextmanager
+async def _closing(channels: Mapping[str, AnyChannel], models: Models) -> AsyncIterator[None]:
+    """Close what sends and model calls have opened, whatever ends the block."""
+    try:
+        yield
+    finally:
+        for channel in channels.values():
+            await _close(channel)
+        with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            await models.aclose()
 
 
 async def _close(channel: AnyChannel) -> None:
@@ -215,7 +225,10 @@ def _create_agent(
         return replace(choice.model, context_tokens=choice.context_tokens)
 
     scopes = Scopes(settings.workspace, ownership.ids, ownership.terminals, settings.memory.scope)
-    keeper = Keeping(bus, files, scopes, choose, settings.memory, clock, settings.state).create_keeper()
+    keeping = Keeping(bus, files, around.sessions, scopes, choose, settings.memory, clock, settings.state)
+    keeper = keeping.create_keeper()
+    for each in create_memory_tools(keeper):
+        tools.add(each)
     return Agent(
         around=around,
         models=models,
@@ -261,7 +274,7 @@ async def run_channel(gateway: Gateway, channel: AnyChannel) -> None:
     while True:
         started = anyio.current_time()
         try:
-            return await channel.run(ChannelInbox(gateway.bus, channel))
+            return await contain(channel.run(ChannelInbox(gateway.bus, channel)))
         except ChannelAuthError:
             raise
         except Exception:
@@ -357,8 +370,8 @@ def _add_remote(channels: dict[str, AnyChannel]) -> RemoteChannel | None:
 
 
 def _create_server(settings: Settings, gateway: Gateway, model: Model, remote: RemoteChannel | None) -> Server:
-    talks = None if remote is None else Talks(remote, ChannelInbox(gateway.bus, remote))
-    return Server(settings.state, os.environ, model.label, gateway.wake, talks)
+    inbox = None if remote is None else ChannelInbox(gateway.bus, remote)
+    return Server(settings.state, os.environ, HolderSide(model.label, gateway.wake, remote, inbox))
 
 
 async def _watch_signals(gateway: Gateway, tasks: TaskGroup, takes_interrupt: bool) -> None:

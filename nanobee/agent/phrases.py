@@ -106,3 +106,7 @@ GREETING = Phrase(
     zh="你好！给我发消息，我会回答。发送 /help 查看所有命令。",
 )
 HELP_START = Phrase(en="say hello", zh="打个招呼")
+FILTERED = Phrase(
+    en="The model's content filter refused to answer this. Say it otherwise, or try another model (/model).",
+    zh="模型的内容过滤器拒绝回答。请换一种说法，或换一个模型（/model）。",
+)

@@ -9,7 +9,7 @@ from nanobee.agent.asking import ask_models
 from nanobee.agent.calls import CallRunner
 from nanobee.agent.composing import Composed
 from nanobee.agent.models import Choice
-from nanobee.agent.phrases import CUT_CALLS, EMPTY_ANSWER, MODEL_FAILED, STEP_LIMIT, TOO_LONG
+from nanobee.agent.phrases import CUT_CALLS, EMPTY_ANSWER, FILTERED, MODEL_FAILED, STEP_LIMIT, TOO_LONG
 from nanobee.bus.bus import Claim, NewSend, message_of
 from nanobee.bus.lines import LineKind, NewLine, TurnState
 from nanobee.chat import Completion, CompletionRequest, FinishReason
@@ -43,6 +43,7 @@ class Turn:
     _cut: int = 0
     _share: float = 1.0
     _live_part: int = field(default=-1)
+    _recalled: str = ""
 
     async def run(self) -> None:
         """Work until the turn is finished, or sleeps.
@@ -65,12 +66,15 @@ class Turn:
 
     async def _work(self, calls: CallRunner) -> None:
         max_steps = self.agent.settings.max_steps
+        if not self.chain[0].model.is_tiny:
+            said = "\n".join(message_of(row).text for row in self.claim.rows)
+            self._recalled = await self.agent.memory.recall(self.session.key, said)
         for step in range(max_steps):
             completion = await self._ask(may_call=step < max_steps - 1)
             if completion is None:
                 return await self._fail(EMPTY_ANSWER, times=MAX_EMPTY)
             if not completion.tool_calls:
-                return await self._finish(completion, calls)
+                return await self._finish_or_refuse(completion, calls)
             if await self._run_calls(calls, completion):
                 return
             if self._cut >= MAX_CUT:
@@ -89,7 +93,8 @@ class Turn:
                 logger.warning("%s: %s; asked again with less history", self.session.key, error)
                 self._share = SHRUNK_SHARE
                 completion = await self._ask_once(may_call)
-            if completion.tool_calls or completion.content.strip():
+            is_filtered = completion.finish_reason is FinishReason.CONTENT_FILTER
+            if completion.tool_calls or completion.content.strip() or is_filtered:
                 return completion
             logger.warning("%s: %s gave an empty answer", self.session.key, completion.model)
         return None
@@ -106,7 +111,9 @@ class Turn:
         async def build(choice: Choice) -> CompletionRequest:
             tools = self.agent.tools.specs(self.agent.serves_owner(self.claim))
             composer = self.agent.composer
-            self.composed = await composer.compose(choice, self.session, tools, may_call=may_call, share=self._share)
+            self.composed = await composer.compose(
+                choice, self.session, tools, may_call=may_call, share=self._share, recalled=self._recalled
+            )
             return self.composed.request
 
         completion, choice = await ask_models(self.chain, self.agent.breaker, build, show)
@@ -136,6 +143,11 @@ class Turn:
         if rows:
             self.claim = replace(self.claim, rows=(*self.claim.rows, *rows))
             self.session.extend(lines)
+
+    async def _finish_or_refuse(self, completion: Completion, calls: CallRunner) -> None:
+        if completion.finish_reason is FinishReason.CONTENT_FILTER and not completion.content.strip():
+            return await self._fail(FILTERED)
+        await self._finish(completion, calls)
 
     async def _finish(self, completion: Completion, calls: CallRunner) -> None:
         """Store the answer and send it.

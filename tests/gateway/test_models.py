@@ -108,6 +108,20 @@ async def test_o08_f_after_text_was_shown_nobody_begins_again(
     assert len(server.requests) == 1
 
 
+async def test_an_answer_that_the_content_filter_withheld_is_told_at_once(
+    rig: GatewayRig, server: ModelServer, second: ModelServer
+) -> None:
+    server.reply_text("", finish="content_filter")
+    with anyio.fail_after(LIMIT_SECONDS):
+        async with rig.open() as (_, channel):
+            await channel.say("hi")
+            [part] = await channel.wait_sent()
+            assert part.kind is PartKind.NOTICE
+            assert "filter" in part.text
+    assert len(server.requests) == 1
+    assert second.requests == []
+
+
 async def test_a_request_that_is_refused_is_not_passed_on(
     rig: GatewayRig, server: ModelServer, second: ModelServer
 ) -> None:
@@ -258,7 +272,7 @@ async def test_a_long_conversation_is_summarized_in_the_background_and_goes_on_w
         async with rig.open(memory) as (_, channel):
             await channel.say("newest")
             await channel.wait_sent(31)
-    request = server.requests[-1].json["messages"]
+    [*_, request] = [each.json["messages"] for each in server.requests if not summary_call(each.json)]
     assert "They talked about bees." in request[1]["content"]
     assert request[-1]["content"].endswith("newest")
     assert max(len(each.body) for each in server.requests) < 8_000 * 5
