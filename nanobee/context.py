@@ -50,7 +50,7 @@ class Context:
         return self.exchanges[-1].pictures if self.exchanges else ()
 
     def with_images(self, images: Sequence[Image], note: str = "") -> tuple[ChatMessage, ...]:
-        """The messages with pictures, and a note about them, at the newest user message."""
+        """The messages with pictures, and a note, at the newest user message."""
         place = max(index for index, message in enumerate(self.messages) if message.role == "user")
         user = self.messages[place]
         shown = replace(user, images=tuple(images), content=f"{user.content}\n{note}" if note else user.content)

@@ -76,8 +76,13 @@ class Composer:
         *,
         may_call: bool = True,
         share: float = 1.0,
+        recalled: str = "",
     ) -> Composed:
-        """The request of one step. `share` shrinks the history's budget, after a server said that it was too long."""
+        """The request of one step.
+
+        `share` shrinks the history's budget, after a server said that it was too long; `recalled`
+        stands beside the newest user message, and in no later request.
+        """
         model = choice.model
         offered = tools if model.takes_tools else ()
         system = TINY if model.is_tiny else self.prompt.build(session.key)
@@ -87,7 +92,7 @@ class Composer:
         own = choice.settings
         request = CompletionRequest(
             model=model.name,
-            messages=await self._show(context, choice, session),
+            messages=await self._show(context, choice, session, recalled),
             tools=offered,
             tool_choice=ToolChoice.AUTO if may_call else ToolChoice.NONE,
             max_tokens=self._max_tokens(choice),
@@ -105,16 +110,16 @@ class Composer:
             history = self._histories[session] = History(clock)
         return history
 
-    async def _show(self, context: Context, choice: Choice, session: Session) -> tuple[ChatMessage, ...]:
-        """The messages, with the newest pictures where the model can see."""
+    async def _show(self, context: Context, choice: Choice, session: Session, recalled: str) -> tuple[ChatMessage, ...]:
+        """The messages, with the newest pictures where the model can see, and with what was recalled."""
         if not context.pictures:
-            return context.messages
+            return context.with_images((), recalled) if recalled else context.messages
         if not choice.takes_images:
-            return context.with_images((), BLIND)
+            return context.with_images((), "\n".join(note for note in (BLIND, recalled) if note))
         view = self.prompt.memories.scopes.view(session.key)
         loaded = await anyio.to_thread.run_sync(load_pictures, view, context.pictures)
-        missing = "; ".join(loaded.missing)
-        return context.with_images(loaded.images, NOT_SHOWN.format(missing=missing) if missing else "")
+        missing = NOT_SHOWN.format(missing="; ".join(loaded.missing)) if loaded.missing else ""
+        return context.with_images(loaded.images, "\n".join(note for note in (missing, recalled) if note))
 
     def _budget(self, choice: Choice, fixed: int, share: float) -> Budget:
         window = choice.context_tokens

@@ -33,7 +33,13 @@ def create_read_result(files: SessionFiles) -> Tool:
 
 
 def _find(files: SessionFiles, session_key: str, call_id: str) -> str:
+    gone: set[object] = set()
     for number, line in enumerate(files.read_backwards(session_key)):
+        if line.kind == LineKind.FORGOTTEN:
+            found = line.data.get("seqs")
+            gone.update(found if isinstance(found, list) else [])
+        if line.seq in gone:
+            continue
         if line.kind == LineKind.MESSAGE and line.data.get("tool_call_id") == call_id:
             return str(line.data.get("content", ""))
         if number >= MAX_LINES_BACK or line.kind == LineKind.RESET:

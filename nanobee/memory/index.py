@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -65,11 +65,16 @@ class _Known:
     mark: bytes
 
 
+class _StoppedError(Exception):
+    """The process ends; what is left of a batch is done by the next one."""
+
+
 class Index:
     """The index of one scope. Blocking: use it in worker threads; one of them writes at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, is_stopped: Callable[[], bool] = lambda: False) -> None:
         self.path = path
+        self._is_stopped = is_stopped
         self._writing = threading.Lock()
         self._rested_at = 0.0
 
@@ -106,6 +111,8 @@ class Index:
             with self._open() as db:
                 self._drop_missing(db, folder, {str(file.path) for file in files})
                 return all(self._take(db, file, ends_at) for file in files)
+        except _StoppedError:
+            return False
         except sqlite3.DatabaseError as error:
             logger.warning("the search index %s is made anew: %s", self.path, error)
             self.delete()
@@ -216,6 +223,8 @@ class Index:
     def _rest(self) -> None:
         now = time.monotonic()
         if now - self._rested_at >= WORK_SECONDS:
+            if self._is_stopped():
+                raise _StoppedError
             time.sleep(REST_SECONDS)
             self._rested_at = time.monotonic()
 

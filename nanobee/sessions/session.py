@@ -55,6 +55,11 @@ class Session:
             start, through = _number(line, "from"), _number(line, "through")
             self._lines = [each for each in self._lines if not start <= each.seq <= through]
             self.revision += 1
+        elif line.kind == LineKind.FORGOTTEN:
+            found = line.data.get("seqs")
+            seqs = set(found) if isinstance(found, list) else set()
+            self._lines = [each for each in self._lines if each.seq not in seqs]
+            self.revision += 1
         elif line.kind == LineKind.COMPACTED:
             summary = line.data.get("summary")
             if isinstance(summary, str):

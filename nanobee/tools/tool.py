@@ -46,7 +46,6 @@ class ToolContext:
         ToolError: it could not be stored; the processes must do nothing.
     """
 
-
     @property
     def view(self) -> View:
         """What of the workspace exists for file tools."""
