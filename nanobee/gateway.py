@@ -14,6 +14,7 @@ from nanobee.agent.agent import Agent, Surroundings
 from nanobee.agent.commands import create_commands
 from nanobee.agent.composing import Composer
 from nanobee.agent.dispatch import Dispatcher
+from nanobee.agent.memory_commands import register_memory_commands
 from nanobee.agent.models import Models
 from nanobee.agent.notices import ChatNotices
 from nanobee.agent.orphans import end_orphans
@@ -148,6 +149,7 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
             agent = _create_agent(settings, around, bus, files, model, _ownership(settings, channels))
             commands = create_commands(settings.language)
             register_session_commands(commands)
+            register_memory_commands(commands)
             dispatcher = Dispatcher(agent, commands)
             async with _closing(channels, agent.models), anyio.create_task_group() as tasks:
                 delivery.start(bus, tasks)
