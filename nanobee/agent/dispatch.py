@@ -180,7 +180,14 @@ class Dispatcher:
 
     async def _run_command(self, claim: Claim) -> None:
         row = claim.rows[0]
-        result = await self._commands.run(self._agent, row)
+        try:
+            result = await self._commands.run(self._agent, row)
+        except (StaleTurnError, BusError):
+            raise
+        except Exception:
+            # A command's fault must end neither its session nor the gateway.
+            logger.exception("%s: a command failed", row.session_key)
+            result = CommandResult(phrases.INTERNAL_FAULT.say(self._agent.language))
         sends = [self._reply(row, result.text)] if result.text else []
         await self._agent.around.bus.finish(claim.ref, result.lines, sends, result.requeue)
         self._agent.around.sessions.forget(claim.ref.session_key)
