@@ -12,7 +12,7 @@ from nanobee.bus.lines import Line, LineKind
 from nanobee.errors import StateError
 from nanobee.memory.part import Part, find_part
 from nanobee.sessions.files import SessionFiles
-from nanobee.sessions.forward import read_forward, read_takebacks
+from nanobee.sessions.forward import read_forward, read_takebacks, takes_back
 
 
 class Journal(Protocol):
@@ -42,11 +42,14 @@ class Archive:
         pending = [line for line in await self.bus.journal(session_key) if line.seq > after]
 
         def find() -> Part | None:
-            takebacks = self._read(session_key, after, read_takebacks)
+            takebacks = [
+                *self._read(session_key, after, read_takebacks),
+                *(each for each in pending if takes_back(each)),
+            ]
             lines = self._read(session_key, after, read_forward)
             # What came later than the bookmark may belong to a turn that the bookmark does not know.
             known = takewhile(lambda line: line.seq <= bookmark.last, _merged(lines, pending))
-            return find_part(known, [*takebacks, *pending], bookmark.open_turns, max_tokens, enough)
+            return find_part(known, takebacks, bookmark.open_turns, max_tokens, enough)
 
         return await to_thread.run_sync(find)
 

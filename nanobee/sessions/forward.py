@@ -32,8 +32,13 @@ def read_takebacks(path: Path, after: int) -> Iterator[Line]:
             return
         for match in _TAKES_BACK.finditer(data, _find(data, after)):
             line, _ = _line_at(data, data.rfind(b"\n", 0, match.start()) + 1)
-            if line is not None and line.seq > after and line.kind in (LineKind.UNDONE, LineKind.FORGOTTEN):
+            if line is not None and line.seq > after and takes_back(line):
                 yield line
+
+
+def takes_back(line: Line) -> bool:
+    """Whether a line says that others are not to be read any more."""
+    return line.kind in (LineKind.UNDONE, LineKind.FORGOTTEN)
 
 
 @contextmanager
