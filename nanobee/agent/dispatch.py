@@ -2,7 +2,10 @@
 
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -13,12 +16,14 @@ from nanobee.agent.commands import Command, CommandContext, CommandResult, Comma
 from nanobee.agent.compaction import Compactor
 from nanobee.agent.turn import Turn
 from nanobee.bus.bus import Claim, InboxRow, NewSend, Stopped, message_of
+from nanobee.bus.cancellation import contain
 from nanobee.bus.lines import LineKind, NewLine, TurnState
 from nanobee.config import BusyMode
 from nanobee.errors import BusError, StaleTurnError
 from nanobee.messages import OutboundMessage, PartKind
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 MAX_TURNS = 64
 """Turns at once; what is scarce is limited elsewhere, by model calls a provider."""
@@ -162,7 +167,7 @@ class Dispatcher:
             known = session.lines[-1].seq if session.lines else 0
             session.extend(line for line in claim.lines if line.seq > known)
             turn = Turn(self._agent, claim, session, await self._agent.models.chain(claim.model))
-            await turn.run()
+            await contain(turn.run())
             self._compactor.look_at(session, turn.composed)
             self._agent.memory.look_at(session)
         except (StaleTurnError, BusError):
@@ -220,12 +225,18 @@ class Dispatcher:
             self._tasks.start_soon(self._control, name="control")
 
     async def _control(self) -> None:
-        bus = self._agent.around.bus
-        try:
-            while (row := await bus.claim_control()) is not None:
-                await self._run_control(row)
-        except BusError as error:
-            logger.error("a control row waits: %s", error)
+        while (row := await self._persist(self._agent.around.bus.claim_control)) is not None:
+            await self._persist(partial(self._run_control, row))
+
+    @staticmethod
+    async def _persist(call: Callable[[], Awaitable[T]]) -> T:
+        """Call until the bus can be written."""
+        while True:
+            try:
+                return await call()
+            except BusError as error:
+                logger.error("a control row waits: %s", error)
+                await anyio.sleep(BUS_PAUSE_SECONDS)
 
     async def _run_control(self, row: InboxRow) -> None:
         if self._commands.name_of(row) == STOP:

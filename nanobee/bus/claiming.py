@@ -155,11 +155,13 @@ def steer(tx: Transaction, ref: TurnRef, now: float) -> tuple[tuple[InboxRow, ..
 def interrupt(tx: Transaction, session_key: str, now: float) -> str | None:
     """End a running turn for the messages that wait behind it; its own rows wait with them.
 
-    Returns the turn, None where nothing ran or nothing waits.
+    Returns the turn, None where nothing ran, nothing waits, or the turn has an answer to its
+    question that stands in no line yet and would be lost with it.
     """
     found = one(
         tx.db,
-        "select turn from inbox where session = ? and state = 'running' and lane > 0 and kind = 'message'",
+        "select turn from inbox where session = ? and state = 'running' and lane > 0 and kind = 'message'"
+        " and not exists (select 1 from suspension where turn = inbox.turn and state = 'answered')",
         session_key,
     )
     if found is None or not _collect(tx, session_key):

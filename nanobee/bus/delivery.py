@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from nanobee.bus.bus import Bus
+from nanobee.bus.cancellation import LeakedCancellationError, contain
 from nanobee.bus.checkpoints import checkpoint
 from nanobee.bus.live import LiveSlots
 from nanobee.channel import AnyChannel
@@ -143,10 +144,10 @@ class Delivery:
             logger.warning("%s: part %d is sent again; its last try may have arrived", where, part.id)
         try:
             is_mute = not part.text and not part.attachments and not channel.takes_empty_answers
-            platform_ids = () if is_mute else await channel.send(part)
+            platform_ids = () if is_mute else await contain(channel.send(part))
         except RefusedError as error:
             await self._bury(bus, part, str(error))
-        except UnknownOutcomeError as error:
+        except (UnknownOutcomeError, LeakedCancellationError) as error:
             if may_double:
                 await self._bury(bus, part, str(error))
             else:
@@ -190,7 +191,7 @@ class Delivery:
             return
         try:
             handle = await self._handle(bus, live.part)
-            platform_ids = await channel.stream(replace(live.part, handle=handle), live.text)
+            platform_ids = await contain(channel.stream(replace(live.part, handle=handle), live.text))
             if platform_ids and platform_ids != handle:
                 checkpoint("stream.shown")
                 with anyio.CancelScope(shield=True):

@@ -249,16 +249,14 @@ def recover(tx: Transaction, notices: Notices, now: float) -> list[Address]:
     return addresses
 
 
-def waiting_rows(tx: Transaction) -> list[InboxRow]:
-    """The rows that somebody must be told of after a start: the first of each session's ready ones,
-    of its ready control rows, and of its arriving ones.
-    """
+def waiting_sessions(tx: Transaction) -> list[tuple[str, InboxState, Lane]]:
+    """Session, state and lane of what somebody must be told of after a start, the oldest of each first."""
     tx.changed = False
     found = tx.db.execute(
-        f"select {INBOX_COLUMNS} from inbox where id in (select min(id) from inbox"
-        " where state in ('arriving', 'ready') group by session, state, lane > 0) order by id"
+        "select session, state, lane from inbox where state in ('arriving', 'ready')"
+        " group by session, state, lane order by min(id)"
     )
-    return [inbox_row(row) for row in found]
+    return [(session_key, InboxState(state), Lane(lane)) for session_key, state, lane in found]
 
 
 def waiting(tx: Transaction, session_key: str) -> Waiting:

@@ -20,27 +20,30 @@ def outgoing(
     `outcomes` are those of parts that were handed out and whose rows do not say so yet.
     """
     tx.changed = False
-    head = _head(tx, address)
-    while head is not None and head[-2] == "sending" and (outcome := outcomes.get(head[0])) is not None:
-        outcome(tx)
-        tx.changed = True
-        head = _head(tx, address)
-    if head is None:
-        return Outgoing(None)
-    *columns, state, not_before = head
-    if not_before is not None and not_before > now:
-        return Outgoing(None, next_at=at_from_epoch(not_before))
-    attempts = int(columns[-1]) + 1
+    while (head := _head(tx, address)) is not None:
+        *columns, state, not_before = head
+        if state == "sending" and (outcome := outcomes.get(columns[0])) is not None:
+            outcome(tx)
+            tx.changed = True
+            continue
+        if not_before is not None and not_before > now:
+            return Outgoing(None, next_at=at_from_epoch(not_before))
+        part = outbound_part(tuple(columns), int(columns[-1]) + 1)
+        return Outgoing(_send(tx, part, state, now), may_have_arrived=state == "unknown")
+    return Outgoing(None)
+
+
+def _send(tx: Transaction, part: OutboundPart, state: str, now: float) -> OutboundPart:
+    """Mark a part as sending, with the streamed message that it completes."""
     if state != "sending":
         tx.changed = True
         tx.db.execute(
             "update outbox set state = 'sending', attempts = ?, not_before = null, changed_at = ? where id = ?",
-            (attempts, now, columns[0]),
+            (part.attempt, now, part.id),
         )
-    part = outbound_part(tuple(columns), attempts)
     if part.kind is PartKind.ANSWER and part.part == 0 and part.turn is not None:
-        part = replace(part, handle=stream_handle(tx, part.turn))
-    return Outgoing(part, may_have_arrived=state == "unknown")
+        return replace(part, handle=stream_handle(tx, part.turn))
+    return part
 
 
 def _head(tx: Transaction, address: Address) -> tuple[Any, ...] | None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import anyio
 
 from nanobee.bus.bus import Bus, InboxRow
+from nanobee.bus.cancellation import contain
 from nanobee.channel import AnyChannel
 from nanobee.errors import BusError, ChannelError
 from nanobee.messages import Address, InboundMessage
@@ -52,6 +53,8 @@ class Resolver:
             rows = await bus.arriving(MAX_AT_ONCE)
         except BusError as error:
             logger.error("arriving messages wait: %s", error)
+            await anyio.sleep(BUS_PAUSE_SECONDS)
+            self._may_have_more.set()
             return ()
         return [row for row in rows if row.id not in self._under_way][:free]
 
@@ -72,7 +75,7 @@ class Resolver:
             if channel is None:
                 break
             try:
-                return await channel.resolve(row.raw)
+                return await contain(channel.resolve(row.raw))
             except ChannelError as error:
                 logger.warning("%s: row %d is not complete yet: %s", row.session_key, row.id, error)
                 if pause is not None:

@@ -1,6 +1,7 @@
 """Rows: how messages and parts are written into the bus's tables, and read back."""
 
 import json
+import logging
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,6 +13,9 @@ from nanobee.bus.lines import format_at, parse_at
 from nanobee.channel import Lane
 from nanobee.messages import Address, Attachment, InboundMessage, OutboundPart, PartKind
 
+logger = logging.getLogger(__name__)
+
+DAMAGED = "[a message whose stored content is damaged]"
 INBOX_COLUMNS = "id, session, lane, state, payload, message, kind, attempts"
 OUTBOX_COLUMNS = "id, address, turn, part, parts, kind, reply_to, payload, idempotency_key, attempts"
 
@@ -59,15 +63,20 @@ def message_from_json(text: str) -> InboundMessage:
 
 
 def inbox_row(row: tuple[Any, ...]) -> InboxRow:
-    """Read `INBOX_COLUMNS`."""
+    """Read `INBOX_COLUMNS`. Damaged content costs that row's content only: its turn is run, and answers."""
     row_id, session_key, lane, state, payload, message, kind, attempts = row
+    try:
+        raw, read = json.loads(payload), None if message is None else message_from_json(message)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        logger.error("inbox row %d of %s is damaged", row_id, session_key)
+        raw, read = {}, InboundMessage(Address.from_session_key(session_key), "", DAMAGED, datetime.now(UTC))
     return InboxRow(
         id=row_id,
         session_key=session_key,
         lane=Lane(lane),
         state=InboxState(state),
-        raw=json.loads(payload),
-        message=None if message is None else message_from_json(message),
+        raw=raw,
+        message=read,
         is_command=kind == "command",
         attempts=attempts,
     )
@@ -82,19 +91,26 @@ def part_payload(text: str, attachments: tuple[Attachment, ...]) -> str:
 
 
 def outbound_part(row: tuple[Any, ...], attempt: int) -> OutboundPart:
-    """Read `OUTBOX_COLUMNS`."""
+    """Read `OUTBOX_COLUMNS`. In place of damaged content its chat is told that there was some."""
     row_id, address, turn, part, parts, kind, reply_to, payload, key, _ = row
-    whole = json.loads(payload)
+    try:
+        whole = json.loads(payload)
+        text, attachments = whole["text"], _attachments(whole.get("attachments", []))
+        if not isinstance(text, str):
+            raise TypeError("text is no text")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        logger.error("outbox row %d for %s is damaged", row_id, address)
+        text, attachments = DAMAGED, ()
     return OutboundPart(
         id=row_id,
         address=Address.from_session_key(address),
-        text=whole["text"],
+        text=text,
         kind=PartKind(kind),
         part=part,
         parts=parts,
         turn=turn,
         reply_to=reply_to,
-        attachments=_attachments(whole.get("attachments", [])),
+        attachments=attachments,
         idempotency_key=key,
         attempt=attempt,
     )

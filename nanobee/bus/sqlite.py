@@ -3,7 +3,6 @@
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -68,7 +67,7 @@ class SqliteBus(SqliteMemory):
             received = inbox_table.receive(tx, rows, self._door, time.time())
             tx.changed = bool(received.rows or received.told)
             for row in received.rows:
-                self._announce(tx, row)
+                self._announce(tx, row.session_key, row.state, row.lane)
             self._announce_sends(tx, received.told)
             checkpoint("receive.stored")
             return received.receipts
@@ -77,20 +76,20 @@ class SqliteBus(SqliteMemory):
         checkpoint("receive.committed")
         return receipts
 
-    def _announce(self, tx: Transaction, row: InboxRow) -> None:
-        if row.state is InboxState.ARRIVING:
+    def _announce(self, tx: Transaction, session_key: str, state: InboxState, lane: Lane) -> None:
+        if state is InboxState.ARRIVING:
             tx.after_commit.append(lambda: self._listener.row_arriving())
-        elif row.lane is Lane.CONTROL:
+        elif lane is Lane.CONTROL:
             tx.after_commit.append(lambda: self._listener.control_ready())
         else:
-            tx.after_commit.append(lambda: self._listener.session_ready(row.session_key))
+            tx.after_commit.append(lambda: self._listener.session_ready(session_key))
 
     async def resolve(self, row: InboxRow, message: InboundMessage) -> None:
         """Complete an arriving row: it is ready."""
 
         def operation(tx: Transaction) -> None:
             inbox_table.resolve(tx, row.id, message, time.time())
-            self._announce(tx, replace(row, state=InboxState.READY, message=message))
+            self._announce(tx, row.session_key, InboxState.READY, row.lane)
             checkpoint("resolve.stored")
 
         await self._writer.submit(operation, is_waited_for=False)
@@ -345,8 +344,8 @@ class SqliteBus(SqliteMemory):
         """Tell `listener` of everything that waits, and of everything from now on."""
 
         def operation(tx: Transaction) -> None:
-            for row in inbox_table.waiting_rows(tx):
-                self._announce(tx, row)
+            for waiting in inbox_table.waiting_sessions(tx):
+                self._announce(tx, *waiting)
             self._announce_sends(tx, outbox_table.open_addresses(tx))
             tx.changed = True
 

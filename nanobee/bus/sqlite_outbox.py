@@ -20,9 +20,7 @@ class SqliteOutbox:
 
     async def outgoing(self, address: Address) -> Outgoing:
         """Mark the address's next part as sending and return it."""
-        outgoing = await self._writer.submit(
-            lambda tx: outbox_table.outgoing(tx, address, self._outcomes, time.time())
-        )
+        outgoing = await self._writer.submit(lambda tx: outbox_table.outgoing(tx, address, self._outcomes, time.time()))
         if outgoing.part is not None:
             checkpoint("sending.committed")
         return outgoing

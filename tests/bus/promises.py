@@ -110,8 +110,10 @@ class Promises:
         self._check_turns(rows)
         self._check_parts(parts)
         self._check_questions(bus.reader, rows)
+        told = {0}
         for (session_key,) in bus.reader.execute("select key from session").fetchall():
-            self._check_lines(bus, session_key)
+            told |= self._check_lines(bus, session_key)
+        self._check_told(bus.reader, rows, told)
 
     def _check_rows(self, rows: Sequence[Row]) -> None:
         by_key = {row.dedupe: row for row in rows}
@@ -157,7 +159,15 @@ class Promises:
         asleep = {row.turn for row in rows if row.state == "suspended"}
         assert asleep == asking, "a turn sleeps without a question, or a question waits without a turn"
 
-    def _check_lines(self, bus: MortalBus, session_key: str) -> None:
+    @staticmethod
+    def _check_told(db: sqlite3.Connection, rows: Sequence[Row], told: set[int]) -> None:
+        asked = {turn for (turn,) in db.execute("select turn from suspension")}
+        for row in rows:
+            is_said = row.lane != Lane.CONTROL and row.kind == "message" and row.state == "done"
+            assert not is_said or row.id in told or row.turn in asked, f"{row} is answered, and the model never saw it"
+
+    def _check_lines(self, bus: MortalBus, session_key: str) -> set[int]:
+        """Returns the inbox rows whose messages stand in the session."""
         found = bus.reader.execute("select seq, line from journal where session = ? order by seq", (session_key,))
         journal = {seq: Line.from_json(text) for seq, text in found}
         read = read_backwards(bus.files.path(session_key))
@@ -172,3 +182,6 @@ class Promises:
         for (key, seq), line in self.lines.items():
             if key == session_key:
                 assert whole[seq].to_json() == line.to_json(), "a line is not what its writer was told"
+        found_rows = [row for line in whole.values() for row in line.data.get("inbox", [])]  # type: ignore[attr-defined]
+        assert len(found_rows) == len(set(found_rows)), f"{session_key}: a message stands there twice"
+        return set(found_rows)

@@ -43,6 +43,7 @@ class BusLives(BusLife):
     def end_life(self, end: Callable[[], None]) -> None:
         """Let the process end, and the next begin."""
         self.stale += [claim.ref for claim in self.running.values()]
+        self.in_doubt |= {part.id for part in self.sending.values()}
         end()
         self.begin_life()
         self.hear()

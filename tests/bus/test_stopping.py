@@ -53,3 +53,14 @@ async def test_a_new_conversation_ends_the_turn_that_was_answered_while_it_began
         await opened.bus.finish(new.ref, [NewLine(LineKind.RESET)])
         after = await claim_of(opened)
         assert [row.message.text for row in after.rows if row.message] == ["two"]
+
+
+async def test_a_turn_that_has_not_seen_its_answer_yet_is_not_interrupted(open_state: OpenBus) -> None:
+    async with open_state() as opened:
+        await asked(opened)
+        await opened.bus.receive([new_row("yes"), new_row("and more")])
+        resumed = await claim_of(opened)
+        assert await opened.bus.interrupt("test:1") is None
+        [answer] = await opened.bus.answers(resumed.ref)
+        await opened.bus.record(resumed.ref, [message_line("tool", "yes", tool_call_id="c2")], consumed=[answer.id])
+        assert await opened.bus.interrupt("test:1") == resumed.ref.turn
