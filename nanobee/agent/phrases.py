@@ -110,3 +110,11 @@ FILTERED = Phrase(
     en="The model's content filter refused to answer this. Say it otherwise, or try another model (/model).",
     zh="模型的内容过滤器拒绝回答。请换一种说法，或换一个模型（/model）。",
 )
+REASONING_IS = Phrase(
+    en="What the model thinks before it answers is shown here: {state} (on or off)",
+    zh="在此显示模型回答前的思考过程：{state}（on 或 off）",
+)
+HELP_REASONING = Phrase(
+    en="show what the model thinks before it answers: /reasoning [on|off]",
+    zh="显示模型回答前的思考过程：/reasoning [on|off]",
+)

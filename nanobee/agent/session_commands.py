@@ -39,6 +39,14 @@ async def _busy(context: CommandContext) -> CommandResult:
     return CommandResult(phrases.BUSY_IS.say(language, mode=now, modes=modes))
 
 
+async def _reasoning(context: CommandContext) -> CommandResult:
+    language, wanted = context.agent.language, context.arguments.lower()
+    if wanted in ("on", "off"):
+        line = NewLine(LineKind.SETTINGS, {"reasoning": wanted})
+        return CommandResult(phrases.REASONING_IS.say(language, state=wanted), [line])
+    return CommandResult(phrases.REASONING_IS.say(language, state=context.settings.get("reasoning", "off")))
+
+
 async def _undo(context: CommandContext) -> CommandResult:
     user = await _last_user_line(context)
     language = context.agent.language
@@ -77,10 +85,11 @@ async def _undone(context: CommandContext, user: Line) -> NewLine:
 
 
 def register_session_commands(commands: Commands) -> None:
-    """Add `/model`, `/busy`, `/undo` and `/retry`."""
+    """Add `/model`, `/busy`, `/reasoning`, `/undo` and `/retry`."""
     for name, summary, run in (
         ("/model", phrases.HELP_MODEL, _model),
         ("/busy", phrases.HELP_BUSY, _busy),
+        ("/reasoning", phrases.HELP_REASONING, _reasoning),
         ("/undo", phrases.HELP_UNDO, _undo),
         ("/retry", phrases.HELP_RETRY, _retry),
     ):

@@ -157,7 +157,10 @@ class Turn:
         """
         text = completion.content.strip()
         lines = [assistant_line(completion), NewLine(LineKind.TURN, {"state": TurnState.DONE})]
-        sends = [self._say("" if calls.has_said(text) else text, PartKind.ANSWER)]
+        shown = "" if calls.has_said(text) else text
+        if self.claim.shows_reasoning and completion.reasoning:
+            shown = f"{_quoted(completion.reasoning)}\n\n{shown}"
+        sends = [self._say(shown, PartKind.ANSWER)]
         self.session.extend(await self.agent.around.bus.finish(self.claim.ref, lines, sends))
 
     async def _fail(self, phrase: Phrase, **values: object) -> None:
@@ -170,3 +173,7 @@ class Turn:
     def _say(self, text: str, kind: PartKind) -> NewSend:
         message = message_of(self.claim.rows[-1])
         return self.agent.send(OutboundMessage(message.address, text, message.source_id), kind, "final")
+
+
+def _quoted(reasoning: str) -> str:
+    return "\n".join(f"> {line}" for line in reasoning.strip().splitlines())

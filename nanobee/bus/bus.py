@@ -92,6 +92,7 @@ class Claim:
     """What becomes of messages that come while it runs."""
     model: str | None = None
     """The model that a person chose for the session."""
+    shows_reasoning: bool = False
 
     @property
     def address(self) -> Address:

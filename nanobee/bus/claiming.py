@@ -46,7 +46,9 @@ def claim(tx: Transaction, session_key: str, busy: BusyMode, now: float) -> Clai
         if old_turn is None and not row.is_command and not is_told and suspension_table.take_answer(tx, row, now):
             continue
         claimed = _claim(tx, session_key, row, old_turn, busy in (BusyMode.COLLECT, BusyMode.INTERRUPT), now)
-        return replace(claimed, busy=busy, model=settings.get("model") or None)
+        return replace(
+            claimed, busy=busy, model=settings.get("model") or None, shows_reasoning=settings.get("reasoning") == "on"
+        )
 
 
 def _head(tx: Transaction, session_key: str, now: float) -> tuple[InboxRow, str | None, bool] | None:

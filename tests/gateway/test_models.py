@@ -217,6 +217,21 @@ async def test_the_busy_mode_of_a_chat_holds_after_a_restart(rig: GatewayRig, se
             assert texts(channel)[1:] == ["first", "both"]
 
 
+async def test_reasoning_is_shown_only_where_it_was_asked_for(rig: GatewayRig, server: ModelServer) -> None:
+    for _ in range(2):
+        server.reply_text("42", reasoning="six times\nseven")
+    with anyio.fail_after(LIMIT_SECONDS):
+        async with rig.open() as (_, channel):
+            await channel.say("what is it?")
+            await channel.wait_sent(1)
+            await channel.say("/reasoning on")
+            await channel.say("what is it?")
+            await channel.wait_sent(3)
+    assert texts(channel)[0] == "42"
+    assert texts(channel)[2] == "> six times\n> seven\n\n42"
+    assert [line["content"] for line in session_lines(rig) if line.get("role") == "assistant"] == ["42", "42"]
+
+
 async def test_undo_takes_the_last_message_and_its_answer_out_of_the_context_also_after_a_restart(
     rig: GatewayRig, server: ModelServer
 ) -> None:
