@@ -30,14 +30,17 @@ def chat(settings: "Settings", address: "Address", *, names_model: bool) -> None
 
 async def _chat(settings: "Settings", address: "Address", *, names_model: bool) -> None:
     from nanobee.errors import HeldError
-    from nanobee.remote.client import NO_ANSWER
+    from nanobee.remote.socket_path import find_socket
 
-    if await _chat_through_holder(settings, address, 0, names_model=names_model):
-        return
+    if find_socket(settings.state) is not None:  # without one, the client's modules need not be loaded
+        if await _chat_through_holder(settings, address, 0, names_model=names_model):
+            return
     try:
         await _chat_as_holder(settings, address)
     except HeldError as error:
         if not await _chat_through_holder(settings, address, CONNECT_SECONDS, names_model=names_model):
+            from nanobee.remote.client import NO_ANSWER
+
             text = NO_ANSWER.say(settings.language, state=settings.state, pid=error.pid or "?")
             raise HeldError(text, error.pid) from None
 

@@ -2,10 +2,14 @@
 
 import math
 from collections import deque
+from typing import TYPE_CHECKING
 
 import anyio
 
-from nanobee.remote.frames import Frame, Live, Send
+from nanobee.remote.parts import Live, Send
+
+if TYPE_CHECKING:
+    from nanobee.remote.frames import Frame
 
 LIVE_SECONDS = 0.05
 """The least time between two states of a growing text: each holds the whole of it."""
@@ -21,7 +25,7 @@ class Backlog:
         """Before this time, on the event loop's clock, no growing text is given out."""
         self._changed = anyio.Event()
 
-    def put(self, frame: Frame) -> None:
+    def put(self, frame: "Frame") -> None:
         """Add a frame. A part to be sent ends the text that grew before it."""
         if isinstance(frame, Live):
             self._live = frame
@@ -31,12 +35,12 @@ class Backlog:
             self._frames.append(frame)
         self._changed.set()
 
-    def withdraw(self) -> list[Frame]:
+    def withdraw(self) -> list["Frame"]:
         """Take back everything that waits."""
         waiting, self._frames, self._live = list(self._frames), deque(), None
         return waiting
 
-    async def get(self) -> Frame:
+    async def get(self) -> "Frame":
         """Wait for the next frame and take it."""
         while not self._frames:
             now = anyio.current_time()

@@ -16,24 +16,22 @@ from nanobee.phrases import Language, Phrase
 from nanobee.remote.backlog import Backlog
 from nanobee.remote.frames import (
     VERSION,
-    Failed,
     Frame,
     Hello,
     Leave,
-    Live,
     NotReceived,
     Receive,
     Received,
     Refusal,
     Refused,
     Said,
-    Send,
-    Shown,
     Welcome,
 )
+from nanobee.remote.parts import Failed, Live, Send, Shown
 from nanobee.remote.showing import show_frames
 from nanobee.remote.socket_path import find_socket
-from nanobee.remote.wire import Wire, WireError, connect_wire
+from nanobee.remote.sockets import connect
+from nanobee.remote.wire import Wire, WireError
 
 logger = logging.getLogger(__name__)
 
@@ -220,7 +218,7 @@ async def _connect(state: Path) -> Wire | None:
         return None
     try:
         with anyio.fail_after(ANSWER_SECONDS):
-            return await connect_wire(path)
+            return Wire(await connect(path))
     except (OSError, TimeoutError):
         return None  # what a killed holder left
 

@@ -9,18 +9,8 @@ from nanobee.errors import BusError
 from nanobee.messages import Address, LivePart, OutboundPart
 from nanobee.remote.backlog import Backlog
 from nanobee.remote.channel import RemoteChannel
-from nanobee.remote.frames import (
-    Failed,
-    Frame,
-    Leave,
-    Live,
-    NotReceived,
-    Outcome,
-    Receive,
-    Received,
-    Send,
-    Shown,
-)
+from nanobee.remote.frames import Frame, Leave, NotReceived, Receive, Received
+from nanobee.remote.parts import Failed, Live, Outcome, Send, Shown
 from nanobee.remote.pending import Pending, Posted
 from nanobee.remote.wire import Wire, WireError
 

@@ -7,15 +7,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from nanobee.channel import Arrival, Lane, Receipt
-from nanobee.messages import InboundMessage, LivePart, OutboundPart
+from nanobee.messages import InboundMessage
+from nanobee.remote.parts import Failed, Live, Send, Shown
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 VERSION = 1
 """Of this protocol; a holder refuses clients of another version."""
-MAX_FRAME_BYTES = 32 * 1024 * 1024
-"""The longest line that is read: room for the longest piped message, however its characters are coded."""
 
 
 # From a client
@@ -77,33 +76,6 @@ class Receive:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A part stands on the client's screen."""
-
-    part_id: int
-    platform_ids: tuple[str, ...]
-    kind: Literal["shown"] = "shown"
-
-
-class Outcome(StrEnum):
-    """How the showing of a part failed."""
-
-    NOT_SENT = "not_sent"
-    UNKNOWN = "unknown"
-    REFUSED = "refused"
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A part could not be shown."""
-
-    part_id: int
-    outcome: Outcome
-    reason: str
-    kind: Literal["failed"] = "failed"
-
-
-@dataclass(frozen=True, slots=True)
 class Leave:
     """The client shows nothing more; it waits until the holder closes the connection."""
 
@@ -157,23 +129,6 @@ class NotReceived:
     number: int
     reason: str
     kind: Literal["not_received"] = "not_received"
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """A part to show; it is answered by `Shown` or `Failed`."""
-
-    part: OutboundPart
-    kind: Literal["send"] = "send"
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """The whole text so far of an answer under way; the latest one is enough."""
-
-    part: LivePart
-    text: str
-    kind: Literal["live"] = "live"
 
 
 Frame = Hello | Receive | Shown | Failed | Leave | Welcome | Refused | Received | NotReceived | Send | Live

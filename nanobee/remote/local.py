@@ -7,7 +7,7 @@ from nanobee.errors import NanobeeError
 from nanobee.messages import Address, LivePart, OutboundPart
 from nanobee.remote.backlog import Backlog
 from nanobee.remote.channel import RemoteChannel
-from nanobee.remote.frames import Failed, Live, Outcome, Send, Shown
+from nanobee.remote.parts import Failed, Live, Outcome, Send, Shown
 from nanobee.remote.pending import Pending, Posted
 from nanobee.remote.showing import show_frames
 

@@ -4,7 +4,7 @@ import anyio
 
 from nanobee.errors import DeliveryError, NotSentError, RefusedError, UnknownOutcomeError
 from nanobee.messages import OutboundPart
-from nanobee.remote.frames import Failed, Outcome, Shown
+from nanobee.remote.parts import Failed, Outcome, Shown
 
 _ERRORS = {Outcome.NOT_SENT: NotSentError, Outcome.UNKNOWN: UnknownOutcomeError, Outcome.REFUSED: RefusedError}
 

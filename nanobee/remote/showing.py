@@ -7,7 +7,7 @@ from nanobee.channel import AnyChannel
 from nanobee.errors import ChannelError, RefusedError, UnknownOutcomeError
 from nanobee.messages import OutboundPart
 from nanobee.remote.backlog import Backlog
-from nanobee.remote.frames import Failed, Live, Outcome, Send, Shown
+from nanobee.remote.parts import Failed, Live, Outcome, Send, Shown
 
 logger = logging.getLogger(__name__)
 

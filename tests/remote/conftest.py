@@ -21,7 +21,7 @@ from nanobee.gateway import Gateway
 from nanobee.messages import Address
 from nanobee.remote.channel import TERMINAL, RemoteChannel
 from nanobee.remote.client import open_link
-from nanobee.remote.server import Server, Talks
+from nanobee.remote.server import HolderSide, Server
 from nanobee.testing.gateway_rig import GatewayRig
 from nanobee.testing.memory_channel import MemoryChannel
 from nanobee.testing.model_server import ModelServer
@@ -124,8 +124,8 @@ def open_holder(rig: GatewayRig) -> OpenHolder:
     async def open_it() -> AsyncIterator[Holder]:
         remote, state = RemoteChannel(), rig.settings.state
         async with rig.open(others={TERMINAL: remote}) as (gateway, _), anyio.create_task_group() as tasks:
-            talks = Talks(remote, ChannelInbox(gateway.bus, remote))
-            tasks.start_soon(Server(state, os.environ, MODEL, gateway.wake, talks).run)
+            side = HolderSide(MODEL, gateway.wake, remote, ChannelInbox(gateway.bus, remote))
+            tasks.start_soon(Server(state, os.environ, side).run)
             try:
                 yield Holder(gateway, remote, state)
             finally:

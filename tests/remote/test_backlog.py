@@ -4,7 +4,8 @@ import anyio
 
 from nanobee.messages import Address, LivePart, OutboundPart, PartKind
 from nanobee.remote.backlog import Backlog
-from nanobee.remote.frames import Frame, Live, NotReceived, Send
+from nanobee.remote.frames import Frame, NotReceived
+from nanobee.remote.parts import Live, Send
 
 ADDRESS = Address("terminal", "main")
 

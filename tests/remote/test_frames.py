@@ -10,24 +10,20 @@ from nanobee.channel import Arrival, Lane, Receipt
 from nanobee.messages import Address, Attachment, InboundMessage, LivePart, OutboundPart, PartKind
 from nanobee.remote.frames import (
     VERSION,
-    Failed,
     Frame,
     Hello,
     Leave,
-    Live,
     NotReceived,
-    Outcome,
     Receive,
     Received,
     Refusal,
     Refused,
     Said,
-    Send,
-    Shown,
     Welcome,
     decode_frame,
     encode_frame,
 )
+from nanobee.remote.parts import Failed, Live, Outcome, Send, Shown
 
 ADDRESS = Address("terminal", "a:b%", "7")
 PICTURE = Attachment("image", "x.png", "media/x.png", "image/png", 12)

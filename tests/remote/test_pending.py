@@ -5,7 +5,7 @@ import pytest
 
 from nanobee.errors import DeliveryError, NotSentError, RefusedError, UnknownOutcomeError
 from nanobee.messages import Address, OutboundPart, PartKind
-from nanobee.remote.frames import Failed, Outcome, Shown
+from nanobee.remote.parts import Failed, Outcome, Shown
 from nanobee.remote.pending import Pending, Posted
 
 PART = OutboundPart(1, Address("terminal", "main"), "text", PartKind.ANSWER)

@@ -17,10 +17,12 @@ from nanobee.errors import NotSentError, RefusedError, StateError
 from nanobee.messages import Address
 from nanobee.remote.channel import TERMINAL, RemoteChannel
 from nanobee.remote.client import open_link, wake_holder
-from nanobee.remote.frames import VERSION, Frame, Hello, Leave, Refusal, Refused, Shown, Welcome, encode_frame
-from nanobee.remote.server import MAX_CLIENTS, Server, Talks
+from nanobee.remote.frames import VERSION, Frame, Hello, Leave, Refusal, Refused, Welcome, encode_frame
+from nanobee.remote.parts import Shown
+from nanobee.remote.server import MAX_CLIENTS, HolderSide, Server
 from nanobee.remote.socket_path import SOCKET_NAME, find_socket
-from nanobee.remote.wire import Wire, WireError, connect_wire
+from nanobee.remote.sockets import connect as connect_socket
+from nanobee.remote.wire import Wire, WireError
 from nanobee.testing.gateway_rig import GatewayRig
 from nanobee.testing.memory_channel import MemoryChannel
 from nanobee.testing.model_server import ModelServer
@@ -47,10 +49,14 @@ async def open_wire(state: Path) -> Wire:
         path = find_socket(state)
         try:
             if path is not None:
-                return await connect_wire(path)
+                return Wire(await connect_socket(path))
         except (ConnectionRefusedError, FileNotFoundError):
             pass
         await anyio.lowlevel.checkpoint()
+
+
+def ignore(session_key: str) -> None:
+    """A holder that nobody need wake."""
 
 
 async def greet(wire: Wire, hello: Frame) -> Frame:
@@ -98,7 +104,7 @@ async def test_a_client_that_cannot_be_served_is_told_why(
 
 async def test_the_reason_reaches_people(short_folder: Path) -> None:
     async def no_channel() -> None:
-        await Server(short_folder, {}, MODEL, lambda key: None, None).run()
+        await Server(short_folder, {}, HolderSide(MODEL, ignore)).run()
 
     with anyio.fail_after(LIMIT_SECONDS):
         async with anyio.create_task_group() as tasks:
@@ -203,7 +209,7 @@ async def test_a_socket_that_cannot_be_opened_ends_nothing_and_is_tried_again(
     in_the_way.mkdir()
     with anyio.fail_after(LIMIT_SECONDS):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(Server(short_folder, {}, MODEL, lambda key: None, None).run)
+            tasks.start_soon(Server(short_folder, {}, HolderSide(MODEL, ignore)).run)
             while "no client can reach this process" not in caplog.text:
                 await anyio.lowlevel.checkpoint()
             in_the_way.rmdir()
@@ -229,7 +235,7 @@ async def test_below_a_deep_state_folder_terminals_work_too(tmp_path: Path, mode
     inbox, remote, terminal = RecordingInbox(), RemoteChannel(), Terminal()
     with anyio.fail_after(LIMIT_SECONDS):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(Server(state, {}, MODEL, lambda key: None, Talks(remote, inbox)).run)
+            tasks.start_soon(Server(state, {}, HolderSide(MODEL, ignore, remote, inbox)).run)
             tasks.start_soon(terminal.live, state)
             await terminal.said("hi")
             terminal.leave()
@@ -244,7 +250,7 @@ async def test_an_inbox_that_cannot_store_is_told_to_the_terminal(short_folder: 
     inbox.break_down()
     with anyio.fail_after(LIMIT_SECONDS):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(Server(short_folder, {}, MODEL, lambda key: None, Talks(remote, inbox)).run)
+            tasks.start_soon(Server(short_folder, {}, HolderSide(MODEL, ignore, remote, inbox)).run)
             tasks.start_soon(terminal.live, short_folder)
             terminal.post("hi", chat_id="main")
             await inbox.wait_calls(1)
