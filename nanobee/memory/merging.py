@@ -14,20 +14,22 @@ def merge(base: str, update: str, current: str) -> str:
         return update
     old, new, lines = (text.rstrip("\n").split("\n") for text in (base, update, current))
     changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    before, after = set(old), set(new)
     place = 0
     for tag, old_start, old_end, new_start, new_end in changes:
         if tag == "equal":
             place = _after(lines, old[old_start:old_end], place)
             continue
         for line in old[old_start:old_end]:
-            if line.strip() and line in lines:
+            if line.strip() and line not in after and line in lines:
                 place = lines.index(line)
                 del lines[place]
-        added = [line for line in new[new_start:new_end] if line.strip() and line not in lines]
+        # A line that only moved is where somebody else has left it.
+        added = [line for line in new[new_start:new_end] if line.strip() and line not in (*before, *lines)]
         if added:
             lines[place:place] = new[new_start:new_end] if len(added) == new_end - new_start else added
             place += len(added)
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _after(lines: list[str], kept: list[str], place: int) -> int:
