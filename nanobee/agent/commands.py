@@ -122,6 +122,9 @@ async def _status(context: CommandContext) -> CommandResult:
 
 async def _resume(context: CommandContext) -> CommandResult:
     count = await context.agent.around.bus.resume(context.row.session_key)
+    if not count and context.row.attempts:
+        # A kill came before the reply: whatever was kept aside went on then.
+        return CommandResult(phrases.RESUMED_BEFORE.say(context.agent.language))
     phrase = phrases.RESUMED if count else phrases.NOTHING_PARKED
     return CommandResult(phrase.say(context.agent.language, count=count))
 

@@ -30,6 +30,7 @@ PARKED = Phrase(
     zh="有 {count} 条排队消息已暂存，发送 /resume 可继续处理。",
 )
 RESUMED = Phrase(en="{count} message(s) go on.", zh="{count} 条消息继续处理。")
+RESUMED_BEFORE = Phrase(en="What was kept aside goes on.", zh="暂存的消息已继续处理。")
 NOTHING_PARKED = Phrase(en="Nothing is kept aside here.", zh="这里没有暂存的消息。")
 NEW_SESSION = Phrase(en="A new conversation begins.", zh="新的对话开始了。")
 UNKNOWN_COMMAND = Phrase(

@@ -93,27 +93,35 @@ def cancel(tx: Transaction, session_key: str, now: float) -> int:
 
 
 def answer(tx: Transaction, suspension_id: str, text: str, now: float) -> Answered:
-    """Give a question its answer, once; the turn goes on when all questions of its step have one."""
+    """Give a question its answer, once; the turn goes on when all questions of its step have one.
+
+    The same answer again is noted again, and does nothing: a kill before the reply repeats the command.
+    """
+    tx.changed = False
     suspension = find(tx, suspension_id)
-    if suspension is None or suspension.state != "open":
-        tx.changed = False
+    choice = None if suspension is None else match_choice(suspension.choices, text)
+    if suspension is None or (suspension.state != "open" and not _is_repeated(suspension, choice)):
         return Answered(None)
-    choice = match_choice(suspension.choices, text)
     if choice is None:
-        tx.changed = False
         return Answered(suspension, is_valid=False)
-    tx.db.execute(
-        "update suspension set state = 'answered', answer = ?, changed_at = ? where id = ? and state = 'open'",
-        (choice, now, suspension_id),
-    )
+    if suspension.state == "open":
+        tx.changed = True
+        tx.db.execute(
+            "update suspension set state = 'answered', answer = ?, changed_at = ? where id = ?",
+            (choice, now, suspension_id),
+        )
     left = one(tx.db, "select count(*) from suspension where turn = ? and state = 'open'", suspension.turn)
     assert left is not None
-    if left[0] == 0:
+    if tx.changed and left[0] == 0:
         tx.db.execute(
             "update inbox set state = 'ready', changed_at = ? where turn = ? and state = 'suspended'",
             (now, suspension.turn),
         )
     return Answered(suspension, open_questions=int(left[0]))
+
+
+def _is_repeated(suspension: Suspension, choice: str | None) -> bool:
+    return suspension.state in ("answered", "done") and choice is not None and suspension.answer == choice
 
 
 def match_choice(choices: Sequence[str], text: str) -> str | None:

@@ -161,3 +161,19 @@ async def test_quoting_a_copy_whose_platform_id_is_unknown_answers_the_question_
         assert claim is not None
         assert claim.ref.turn == asked.ref.turn
         assert [(each.id, each.answer) for each in await opened.bus.answers(claim.ref)] == [("a1", "yes"), ("b2", "no")]
+
+
+async def test_the_same_answer_again_is_noted_again_and_does_nothing_and_another_one_is_too_late(
+    open_state: OpenBus,
+) -> None:
+    async with open_state() as opened:
+        await ask(opened, question("a1", "yes", "no"))
+        first = await opened.bus.answer("a1", "test:1", "yes")
+    async with open_state() as opened:
+        again = await opened.bus.answer("a1", "test:1", " YES")
+        assert (again.suspension is not None, again.is_valid, again.open_questions) == (True, True, 0)
+        assert first.open_questions == 0
+        assert (await opened.bus.answer("a1", "test:1", "no")).suspension is None
+        claim = await opened.bus.claim("test:1")
+        assert claim is not None
+        assert [each.answer for each in await opened.bus.answers(claim.ref)] == ["yes"]

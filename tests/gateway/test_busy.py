@@ -1,17 +1,21 @@
 """Questions, busy modes and streams through a whole gateway."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
 import pytest
 
+from nanobee.bus.bus import NewRow
+from nanobee.channel import Arrival, Lane
 from nanobee.config import AgentSettings, BusyMode
-from nanobee.messages import PartKind
+from nanobee.messages import Address, InboundMessage, PartKind
 from nanobee.testing.gateway_rig import GatewayRig
 from nanobee.testing.memory_channel import MemoryChannel
 from nanobee.testing.model_server import ModelServer
 from nanobee.testing.strict_history import StrictHistory
+from tests.bus.conftest import opener
 from tests.gateway.test_turns import LIMIT_SECONDS, last_user
 
 
@@ -183,3 +187,21 @@ async def test_a_stop_of_the_gateway_lets_a_turn_end_and_refuses_what_comes_mean
             assert key not in channel.receipts
         async with rig.open(memory) as (_, channel):
             assert (await channel.wait_sent(2))[1].text.endswith("two")
+
+
+async def test_a_resume_whose_reply_a_kill_prevented_does_not_say_afterwards_that_there_was_nothing(
+    rig: GatewayRig,
+) -> None:
+    message = InboundMessage(Address("memory", "1"), "1", "/resume", datetime.now(UTC))
+    arrival = Arrival("e1", "memory:1", "1", Lane.CONTROL, {}, message=message)
+    with anyio.fail_after(LIMIT_SECONDS):
+        async with opener(rig.settings.state)() as opened:
+            await opened.bus.receive([NewRow(arrival, "memory::e1")])
+            row = await opened.bus.claim_control()
+            assert row is not None
+            await opened.bus.resume(row.session_key)
+        async with rig.open() as (_, channel):
+            [reply] = await channel.wait_sent()
+            assert reply.text == "What was kept aside goes on."
+            await channel.say("/resume")
+            assert (await channel.wait_sent(2))[-1].text == "Nothing is kept aside here."
