@@ -314,7 +314,7 @@ class SqliteBus(SqliteMemory):
     def _note(self, tx: Transaction, session_key: str, lines: Sequence[Line]) -> None:
         if lines:
             last = lines[-1].seq
-            tx.after_commit.append(lambda: self.syncer.note(session_key, last))
+            tx.after_lines.append(lambda: self.syncer.note(session_key, last))
 
     # Outbox
 

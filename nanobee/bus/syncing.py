@@ -47,32 +47,53 @@ class Syncer:
     async def sync(self) -> None:
         """Fsync the session files that grew, then forget their journal rows.
 
+        What was committed before the call is in the files by then, so it is among it.
+
         Raises:
             BusError: the journal cannot be written.
         """
+        await self._writer.submit(_look, is_waited_for=False)
         batch, self._unsynced, self._has_unsynced = self._unsynced, {}, anyio.Event()
         safe = await anyio.to_thread.run_sync(self._projection.sync, list(batch))
         done = [(key, seq) for key, seq in batch.items() if key in safe]
-        for key in batch.keys() - safe:
-            self._unsynced[key] = max(batch[key], self._unsynced.get(key, 0))
+        behind = [(key, seq) for key, seq in batch.items() if key not in safe]
 
         def operation(tx: Transaction) -> None:
             tx.changed = bool(done)
             tx.db.executemany("delete from journal where session = ? and seq <= ?", done)
+            for session_key, seq in behind:
+                self._complete(tx, session_key, seq)
             checkpoint("lines.synced")
 
-        await self._writer.submit(operation)
+        try:
+            await self._writer.submit(operation)
+        except BusError:
+            for session_key, seq in batch.items():
+                self.note(session_key, seq)
+            raise
 
     def complete(self, tx: Transaction) -> None:
         """At start: hand the lines to the projection that the session files lack."""
         sessions = tx.db.execute("select session, max(seq) from journal group by session").fetchall()
         for session_key, last in sessions:
+            self._complete(tx, session_key, last)
+
+    def _complete(self, tx: Transaction, session_key: str, last: int) -> None:
+        tx.after_lines.append(self._noting(session_key, last))
+        try:
             in_file = self._projection.last_seq(session_key)
-            missing = tx.db.execute(
-                "select session, line from journal where session = ? and seq > ? order by seq", (session_key, in_file)
-            )
-            tx.lines += missing.fetchall()
-            tx.after_commit.append(self._noting(session_key, last))
+        except OSError as error:
+            logger.error("the file of session %s cannot be read: %s", session_key, error)
+            return
+        missing = tx.db.execute(
+            "select session, line from journal where session = ? and seq > ? order by seq", (session_key, in_file)
+        )
+        tx.lines += missing.fetchall()
 
     def _noting(self, session_key: str, seq: int) -> Callable[[], None]:
         return lambda: self.note(session_key, seq)
+
+
+def _look(tx: Transaction) -> None:
+    """Changes nothing; once it has run, the lines of all earlier transitions are in their files."""
+    tx.changed = False

@@ -32,6 +32,8 @@ class Transaction:
     """Called on the event loop once the operation is on disk."""
     lines: list[tuple[str, str]] = field(default_factory=list)
     """(session key, JSON line) that the projection appends after the commit."""
+    after_lines: list[Callable[[], None]] = field(default_factory=list)
+    """Called on the event loop once the projection was given the lines."""
     changed: bool = True
     """An operation that found nothing to do sets it to False: nobody waits for a commit."""
 
@@ -132,10 +134,20 @@ class Writer:
             self._fail(jobs, error)
             return
         self._call(self._announce, jobs)
-        lines = [line for job in jobs if job.error is None for line in job.tx.lines]
-        if lines:
-            self._project(lines)
-            checkpoint("lines.appended")
+        self._append_lines([job.tx for job in jobs if job.error is None])
+
+    def _append_lines(self, done: list[Transaction]) -> None:
+        lines = [line for tx in done for line in tx.lines]
+        try:
+            if lines:
+                self._project(lines)
+                checkpoint("lines.appended")
+        except Exception:
+            # The journal has the lines; a fault of the projection must not end the thread that stores all else.
+            logger.exception("session files could not be written")
+        for tx in done:
+            for call in tx.after_lines:
+                self._call(call)
 
     def _execute(self, job: _Job[Any]) -> None:
         self._db.execute("savepoint job")

@@ -36,16 +36,27 @@ class SessionFiles:
     def append(self, lines: Sequence[tuple[str, str]]) -> None:
         """Append (session key, JSON line) in order.
 
-        A failure is logged and remembered: that session's file is completed from the journal at
-        the next start, and gets no later line before that, so that its order holds.
+        A failure is logged and remembered: that session's file gets no later line before those
+        that it lacks, so that its order holds.
         """
         grouped: dict[str, list[str]] = {}
         for session_key, line in lines:
             grouped.setdefault(session_key, []).append(line)
         with self._lock:
             for session_key, texts in grouped.items():
-                if session_key not in self._failed:
+                if session_key in self._failed:
+                    texts = self._following(session_key, texts)
+                if texts:
                     self._append_one(session_key, "".join(f"{text}\n" for text in texts).encode())
+
+    def _following(self, session_key: str, texts: Sequence[str]) -> list[str]:
+        """The lines that the file lacks, in order; none where there would be a gap before them."""
+        try:
+            last = self.last_seq(session_key)
+        except OSError:
+            return []
+        by_seq = {Line.from_json(text).seq: text for text in texts}
+        return [by_seq[seq] for seq in sorted(by_seq) if seq > last] if last + 1 in by_seq else []
 
     def _append_one(self, session_key: str, data: bytes) -> None:
         path = self.path(session_key)
@@ -60,8 +71,10 @@ class SessionFiles:
                     raise OSError("the disk took a part of it only")
         except OSError as error:
             self._failed.add(session_key)
+            self._is_whole.discard(session_key)
             logger.error("session file %s cannot be written (%s); its lines stay in the journal", path, error)
         else:
+            self._failed.discard(session_key)
             self._is_whole.add(session_key)
 
     @staticmethod
