@@ -1,5 +1,6 @@
 """BusLife: what channels, agent and deliveries do to a bus, as rules that hypothesis plays in any order."""
 
+import json
 import tempfile
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -11,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from nanobee.bus.bus import Claim, InboxRow, NewRow, NewSend, NewSuspension, Stopped, TurnRef, message_of
 from nanobee.bus.lines import LineKind, NewLine
+from nanobee.bus.suspension_table import match_choice
 from nanobee.channel import Arrival, Lane
 from nanobee.chat import ToolCall
 from nanobee.config import BusyMode
@@ -293,10 +295,11 @@ class BusLife(RuleBasedStateMachine):
     @rule(data=st.data(), text=st.sampled_from(["yes", "2", "hi"]))
     def answer(self, data: st.DataObject, text: str) -> None:
         question, session_key = data.draw(st.sampled_from(self.questions[-3:]))
-        sql = "select count(*) from suspension where id = ? and state = 'open'"
-        [(is_open,)] = self.mortal.reader.execute(sql, (question,)).fetchall()
+        sql = "select state, answer, choices from suspension where id = ?"
+        [(state, given, offered)] = self.mortal.reader.execute(sql, (question,)).fetchall()
+        is_repeated = state in ("answered", "done") and match_choice(json.loads(offered), text) == given
         answered = self.run(self.bus.answer, question, session_key, text)
-        assert (answered.suspension is not None) == bool(is_open)
+        assert (answered.suspension is not None) == (state == "open" or is_repeated)
 
     # Control rows
 
