@@ -41,6 +41,13 @@ def killed(*sending: str, life: int = 1, chat: int = CHAT) -> Kill:
     return Kill(life, KillKind.MOMENT, "call 3", 0.5, frozenset((chat, text) for text in sending))
 
 
+def delivering(log: RoundLog, *delivered: Delivered) -> RoundLog:
+    """The log with these messages of the bot in its chats, and their rows in the outbox."""
+    texts = dict.fromkeys((each.chat, each.text) for each in delivered)
+    sends = tuple(OutRow(chat, text, "answer", "sent") for chat, text in texts)
+    return replace(log, delivered=delivered, sends=sends)
+
+
 def kinds(account: Account) -> list[FaultKind]:
     return [fault.kind for fault in account.faults]
 
@@ -78,7 +85,7 @@ def test_a_log_in_which_there_is_nothing_to_falsify_is_refused() -> None:
 
 def test_an_accepted_message_without_an_answer_is_lost_whatever_the_bus_says() -> None:
     log = answered(1, 2)
-    account = build_account(replace(log, delivered=log.delivered[:1]))
+    account = build_account(delivering(log, *log.delivered[:1]))
     assert kinds(account) == [FaultKind.LOST]
     assert "is done" in account.faults[0].what
     assert (account.received, account.answered) == (2, 1)
@@ -102,9 +109,9 @@ def test_a_missing_part_makes_an_answer_no_answer() -> None:
     log = answered(1)
     parts = marks.answer(1, [1], ["x", "y", "z"]).split("\n\n")
     whole = tuple(told(200 + at, part) for at, part in enumerate(parts))
-    assert build_account(replace(log, delivered=whole)).faults == []
-    assert kinds(build_account(replace(log, delivered=whole[:2]))) == [FaultKind.LOST]
-    assert kinds(build_account(replace(log, delivered=(whole[0], whole[2])))) == [FaultKind.LOST, FaultKind.DISORDER]
+    assert build_account(delivering(log, *whole)).faults == []
+    assert kinds(build_account(delivering(log, *whole[:2]))) == [FaultKind.LOST]
+    assert kinds(build_account(delivering(log, whole[0], whole[2]))) == [FaultKind.LOST, FaultKind.DISORDER]
 
 
 def test_a_parked_message_counts_only_with_a_reason() -> None:
@@ -153,9 +160,9 @@ def test_a_row_that_never_ended_and_a_send_that_was_given_up_are_faults() -> Non
 def test_answers_in_the_wrong_order_are_noticed_in_their_own_chat_only() -> None:
     log = answered(1, 2)
     swapped = (told(200, marks.answer(2, [2])), told(201, marks.answer(1, [1])))
-    assert kinds(build_account(replace(log, delivered=swapped))) == [FaultKind.DISORDER]
+    assert kinds(build_account(delivering(log, *swapped))) == [FaultKind.DISORDER]
     other = (told(200, marks.answer(2, [2]), chat=CHAT + 1), told(201, marks.answer(1, [1])))
-    assert build_account(replace(log, delivered=other)).faults == []
+    assert build_account(delivering(log, *other)).faults == []
 
 
 def test_a_copy_that_comes_after_a_later_answer_is_out_of_order() -> None:
@@ -175,9 +182,9 @@ def test_one_answer_may_cover_several_messages_and_a_question_holds_the_place_of
         told(202, marks.answer(10, [2, 3])),
         told(203, marks.answer(11, [1, 4])),
     )
-    assert build_account(replace(log, delivered=delivered)).faults == []
+    assert build_account(delivering(log, *delivered)).faults == []
     early = (delivered[1], delivered[0], delivered[2])
-    assert kinds(build_account(replace(log, delivered=early))) == [FaultKind.DISORDER]
+    assert kinds(build_account(delivering(log, *early))) == [FaultKind.DISORDER]
 
 
 # Twice
@@ -216,13 +223,13 @@ def test_a_kill_explains_one_copy_and_no_second_one() -> None:
 def test_two_completions_for_one_message_are_noticed_though_their_texts_differ() -> None:
     log = answered(1)
     second = told(300, marks.answer(8, [1]))
-    account = build_account(replace(log, delivered=(*log.delivered, second)))
+    account = build_account(delivering(log, *log.delivered, second))
     assert FaultKind.ANSWERED_TWICE in kinds(account)
 
 
 def test_an_answer_to_nothing_new_is_a_turn_that_ran_twice() -> None:
     log = answered(1)
-    account = build_account(replace(log, delivered=(*log.delivered, told(300, marks.answer(8, [])))))
+    account = build_account(delivering(log, *log.delivered, told(300, marks.answer(8, []))))
     assert kinds(account) == [FaultKind.ANSWERED_TWICE]
 
 
@@ -251,6 +258,26 @@ def test_half_an_answer_is_explained_by_a_kill_before_the_bus_knew_of_it() -> No
     known = replace(unknown, streams=frozenset({(CHAT, 150)}))
     assert kinds(build_account(replace(log, delivered=delivered, kills=(known,)))) == [FaultKind.FRAGMENT]
     assert kinds(build_account(replace(log, delivered=delivered))) == [FaultKind.FRAGMENT]
+
+
+def test_a_frame_that_showed_the_whole_text_is_no_second_answer() -> None:
+    log = answered(1)
+    frame = told(150, marks.answer(6, [1]))
+    delivered = (frame, replace(log.delivered[0], life=2))
+    account = build_account(replace(log, delivered=delivered, kills=(killed(),)))
+    assert (account.faults, [duplicate.is_fragment for duplicate in account.duplicates]) == ([], [True])
+    assert kinds(build_account(replace(log, delivered=delivered))) == [FaultKind.FRAGMENT]
+
+
+def test_a_command_that_had_its_effect_must_not_be_told_that_it_had_none() -> None:
+    texts = {1: "/stop", 2: "/resume", 3: "/answer 4472 a3"}
+    said = tuple(Said(mark, CHAT, text, 100 + mark, 700 + mark, is_accepted=True) for mark, text in texts.items())
+    log = RoundLog(1, Mode.STOPPED, said=said)
+    good = ("Stopped. 2 waiting message(s) are kept aside; /resume runs them.", "2 message(s) go on.", "Noted.")
+    bad = (good[0], "Nothing is kept aside here.", "#4472 is no longer valid.")
+    for texts_of, faults in ((good, []), (bad, [FaultKind.WRONG_REPLY] * 2)):
+        replies = [told(200 + at, text, reply_to=100 + at) for at, text in enumerate(texts_of, 1)]
+        assert kinds(build_account(delivering(log, *replies))) == faults
 
 
 def test_the_same_words_in_reply_to_two_commands_are_no_copy() -> None:

@@ -23,6 +23,8 @@ class FaultKind(StrEnum):
     """A copy of a message whose send was not under way at any kill."""
     FRAGMENT = "fragment without a kill"
     """A streamed message that nobody completed, and that no kill explains."""
+    WRONG_REPLY = "wrong reply"
+    """A command that had its effect was told that it had none."""
     ILLEGAL = "illegal history"
 
 

@@ -34,6 +34,7 @@ timezone: UTC
 providers:
   main: {{kind: openai, base_url: "{model}"}}
 agent: {{model: main/test-model, busy: {busy}}}
+memory: {{max_calls_per_day: 0}}
 channels:
   {channel}: {{kind: telegram, token: "{token}", allow_from: ["*"], base_url: "{telegram}", streaming: {streaming}}}
 """

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nanobee.agent.phrases import BUSY_KEPT
+from nanobee.agent.phrases import BUSY_KEPT, NO_LONGER_VALID, NOTHING_PARKED, PARKED
 from nanobee.testing.chaos.account import Account, Fault, FaultKind, Parked, shorten
 from nanobee.testing.chaos.copies import CopySieve, Seen, read_all
 from nanobee.testing.chaos.log import RoundLog, Said
@@ -13,6 +13,8 @@ from nanobee.testing.chaos.modes import Mode
 
 _EDITING = (Mode.TOOLS, Mode.STEERED)
 _BUSY = BUSY_KEPT.en.partition("{")[0]
+_SET_ASIDE = PARKED.en.partition("}")[2]
+_NOT_VALID = NO_LONGER_VALID.en.partition("}")[2]
 _ENDED = ("done", "stopped", "parked")
 _SENT = ("sent", "cancelled")
 
@@ -23,7 +25,14 @@ def build_account(log: RoundLog) -> Account:
     seen = read_all(log)
     firsts = list(CopySieve(log, account).firsts(seen))
     _take_ends(log, firsts, account)
-    for faults in (_stuck(log), _repeated(firsts), _disorder(log, seen), _effects(log, firsts), _tools(log, firsts)):
+    for faults in (
+        _stuck(log),
+        _replies(log, firsts),
+        _repeated(firsts),
+        _disorder(log, seen),
+        _effects(log, firsts),
+        _tools(log, firsts),
+    ):
         account.faults += [Fault(kind, log.number, what) for kind, what in faults]
     account.faults += [Fault(FaultKind.ILLEGAL, log.number, text) for text in log.illegal]
     return account
@@ -97,6 +106,19 @@ def _stuck(log: RoundLog) -> _Faults:
         if send.state not in _SENT:
             why = f" ({send.reason})" if send.reason else ""
             yield FaultKind.STUCK, f"chat {send.chat}: {shorten(send.text)} is {send.state}{why}"
+
+
+def _replies(log: RoundLog, firsts: Sequence[Seen]) -> _Faults:
+    """Each `/answer` here is valid, and each `/resume` after a stop that put something aside has something to do."""
+    texts = {(each.chat, each.delivered.reply_to): each.delivered.text for each in firsts}
+    set_aside: set[int] = set()
+    for said in log.said:
+        text = texts.get((said.chat, said.message_id), "")
+        if said.text == "/stop" and _SET_ASIDE in text:
+            set_aside.add(said.chat)
+        is_denied = text == NOTHING_PARKED.en and said.chat in set_aside
+        if said.is_control and (is_denied or text.endswith(_NOT_VALID)):
+            yield FaultKind.WRONG_REPLY, f"{_name(said)}: {shorten(text)}"
 
 
 def _repeated(firsts: Iterable[Seen]) -> _Faults:

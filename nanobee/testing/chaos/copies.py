@@ -1,7 +1,7 @@
 """Copies: messages of the bot that stand in a chat more than once, each explained by a kill of its own. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nanobee.testing.chaos.account import Account, Duplicate, Fault, FaultKind, shorten
 from nanobee.testing.chaos.log import Delivered, Kill, RoundLog
@@ -22,8 +22,17 @@ class Seen:
 
 
 def read_all(log: RoundLog) -> list[Seen]:
-    """Everything that the bot said in a round."""
-    return [Seen(each, read_bot_text(each.text)) for each in log.delivered]
+    """Everything that the bot said in a round.
+
+    A frame of a stream may have shown the whole text. It is no answer: the outbox has no row for it.
+    """
+    rows = {(send.chat, send.text) for send in log.sends}
+    seen = []
+    for each in log.delivered:
+        text = read_bot_text(each.text)
+        is_frame = text.kind is TextKind.ANSWER and (each.chat, each.text) not in rows
+        seen.append(Seen(each, replace(text, kind=TextKind.FRAGMENT) if is_frame else text))
+    return seen
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ _ANSWERING = re.compile(r"\bm(\d+)z|^a(\d+)$")
 _ANSWER = re.compile(rf"#(\d+) covers((?: m\d+z)*), part (\d+) of (\d+)\. .*{re.escape(END)}", re.DOTALL)
 _NOTE = re.compile(rf"#(\d+) notes m(\d+)z\. {re.escape(END)}")
 _QUESTION = re.compile(r"#(\d+) asks (\w+) of m(\d+)z, part (\d+) of (\d+)\?")
+_BEGINNING = re.compile(r"#\d+(?:\s(\w*)|$)")
 _QUESTION_ID = re.compile(r"^\(#(\w+):", re.MULTILINE)
 FREE = "free"
 """In place of a choice: any text answers."""
@@ -118,5 +119,6 @@ def read_bot_text(text: str) -> BotText:
         question_id = found[1] if found else ""
         serial, wanted, mark, part, parts = match.groups()
         return BotText(TextKind.QUESTION, int(serial), (int(mark),), int(part), int(parts), wanted, question_id)
-    is_fragment = re.match(r"#\d", text) is not None
+    match = _BEGINNING.match(text)
+    is_fragment = match is not None and "covers".startswith(match[1] or "")
     return BotText(TextKind.FRAGMENT if is_fragment else TextKind.NOTICE)

@@ -12,7 +12,14 @@ from nanobee.testing.chaos.plan import KillKind
 from nanobee.testing.chaos.run import Result, RoundResult
 
 _DISORDER = (FaultKind.DISORDER,)
-_LOST = (FaultKind.LOST, FaultKind.NOT_ACCEPTED, FaultKind.STUCK, FaultKind.EFFECT_LOST, FaultKind.TOOL_LOST)
+_LOST = (
+    FaultKind.LOST,
+    FaultKind.NOT_ACCEPTED,
+    FaultKind.STUCK,
+    FaultKind.EFFECT_LOST,
+    FaultKind.TOOL_LOST,
+    FaultKind.WRONG_REPLY,
+)
 _TWICE = (FaultKind.ANSWERED_TWICE, FaultKind.DOUBLE, FaultKind.FRAGMENT)
 MAX_LISTED = 200
 """Duplicates or faults that are listed for people; programs get all of them."""
