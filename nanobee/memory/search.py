@@ -25,6 +25,8 @@ MAX_PHRASE_CHARS = 4
 MAX_RARE = 30
 """What a message speaks of stands in no more entries than that; its other words are left out."""
 MAX_PROSE_TERMS = 6
+ABSENT_WEIGHT = 0.25
+"""Of a term that stands nowhere: whoever lacks it lacks little."""
 MIN_PREFIX_CHARS = 4
 """A word of so many letters finds those that begin with it."""
 RECENCY = 0.1
@@ -105,7 +107,8 @@ def search(index: Index, query: Query, now: datetime) -> Matches:
             return Matches()
         reading = _Reading(db, query)
         if not runs(query.text):
-            _take_newest(reading)
+            if not query.is_prose:
+                _take_newest(reading)
             return _rank(reading, [], now)
         terms = _rare_terms(db, query.text) if query.is_prose else _terms(db, query.text)
         if not query.is_prose:
@@ -135,7 +138,12 @@ def _take_newest(reading: _Reading) -> None:
 def _terms(db: sqlite3.Connection, text: str) -> list[_Term]:
     """What is looked for, the rarest first."""
     terms = [_count(db, run, MAX_COUNT) for run in list(dict.fromkeys(runs(text)))[: 2 * MAX_TERMS]]
-    return sorted(terms, key=lambda term: term.count)[:MAX_TERMS]
+    return sorted(terms, key=_rareness)[:MAX_TERMS]
+
+
+def _rareness(term: _Term) -> tuple[bool, int]:
+    """The rarest first; what is nowhere comes last."""
+    return term.count == 0, term.count
 
 
 def _split(db: sqlite3.Connection, terms: Sequence[_Term]) -> list[_Term]:
@@ -145,7 +153,7 @@ def _split(db: sqlite3.Connection, terms: Sequence[_Term]) -> list[_Term]:
         is_long = is_cjk(term.run) and len(term.run) > MAX_PHRASE_CHARS and term.count == 0
         for run in _pairs(term.run) if is_long else [term.run]:
             split.setdefault(run, term if run == term.run else _count(db, run, MAX_COUNT))
-    return sorted(split.values(), key=lambda term: term.count)[:MAX_TERMS]
+    return sorted(split.values(), key=_rareness)[:MAX_TERMS]
 
 
 def _rare_terms(db: sqlite3.Connection, text: str) -> list[_Term]:
@@ -175,7 +183,7 @@ def _count(db: sqlite3.Connection, run: str, limit: int) -> _Term:
 def _rank(reading: _Reading, terms: Sequence[_Term], now: datetime) -> Matches:
     # Only how the terms compare matters, so the entries need not be counted.
     most = max((term.count for term in terms), default=0) + 1
-    weights = {term.run: 1.0 + math.log(most / (term.count + 1)) for term in terms}
+    weights = {term.run: 1.0 + math.log(most / (term.count + 1)) if term.count else ABSENT_WEIGHT for term in terms}
     whole = sum(weights.values()) or 1.0
     newest = max(reading.rows, default=1) or 1
     matches = []
