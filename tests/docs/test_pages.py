@@ -6,12 +6,21 @@ from urllib.parse import unquote
 import pytest
 
 from nanobee.config import AgentSettings, AnthropicSettings, ModelSettings, OpenAISettings, Settings
+from nanobee.config_memory import MemorySettings
 from nanobee.config_source import load_settings
 from nanobee.providers.local import LocalSettings
 from nanobee_telegram import TelegramSettings
 from tests.docs.pages import read_anchors, read_blocks, read_links
 
-PAGES = ("README.md", "README.zh-CN.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/cli.md", "docs/configuration.md")
+PAGES = (
+    "README.md",
+    "README.zh-CN.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/chaos.md",
+    "docs/cli.md",
+    "docs/configuration.md",
+)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -40,7 +49,16 @@ def test_each_configuration_is_accepted_as_it_stands(source_root: Path, name: st
 
 @pytest.mark.parametrize(
     "settings",
-    [Settings, ModelSettings, AgentSettings, OpenAISettings, AnthropicSettings, LocalSettings, TelegramSettings],
+    [
+        Settings,
+        ModelSettings,
+        AgentSettings,
+        MemorySettings,
+        OpenAISettings,
+        AnthropicSettings,
+        LocalSettings,
+        TelegramSettings,
+    ],
 )
 def test_each_key_of_the_configuration_is_explained_with_its_default(
     source_root: Path, settings: type[Settings]

@@ -1,5 +1,6 @@
 """What the READMEs say is so, in both languages."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +146,17 @@ async def offers(tmp_path: Path) -> Offers:
 @pytest.fixture
 def text(readme: Path) -> str:
     return readme.read_text(encoding="utf-8")
+
+
+def test_the_table_of_shell_commands_is_that_of_the_program(text: str) -> None:
+    rows = {line.split("`")[1].split()[1]: line for line in text.splitlines() if line.startswith("| `nanobee ")}
+    root = typer.main.get_command(app)
+    commands = getattr(root, "commands", {})
+    assert rows.keys() == commands.keys()
+    for name, command in commands.items():
+        below = getattr(command, "commands", {})
+        missing = [each for each in below if not re.search(rf"`{each}\b", rows[name])]
+        assert missing == [], f"nanobee {name}"
 
 
 async def test_the_table_of_commands_is_that_of_a_running_gateway(text: str, offers: Offers) -> None:
