@@ -2,11 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import anyio
 import pytest
+from anyio.abc import Process
 
 from nanobee.testing.chaos.account import Account, Fault, FaultKind, Parked
 from nanobee.testing.chaos.modes import POINTS, Mode
@@ -54,6 +59,42 @@ async def test_people_get_a_timeline_and_tables() -> None:
     assert "✗" in lines[1]
     assert lines[1].endswith("settled")
     assert lines[-1].startswith("Nothing was lost: 4 received = 4 answered + 0 parked")
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Short enough for a gateway's socket to stand below it."""
+    with tempfile.TemporaryDirectory(prefix="nb-") as folder:
+        yield Path(folder)
+
+
+def read_children(process: Process) -> list[Path]:
+    """The `/proc` folders of its children."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii")
+    return [Path("/proc") / child for child in children.split()]
+
+
+def list_existing(folder: Path, others: list[Path]) -> list[Path]:
+    """What is in the folder, and what of the others is there."""
+    return [*folder.iterdir(), *(each for each in others if each.exists())]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_an_interrupted_run_leaves_no_gateway_and_no_folder(number: signal.Signals, short_folder: Path) -> None:
+    with anyio.fail_after(LIMIT_SECONDS):
+        process = await anyio.open_process(
+            [*COMMAND, "--mode", "plain"], env={**os.environ, "TMPDIR": str(short_folder)}
+        )
+        assert process.stdout is not None
+        said = b""
+        while b"settled" not in said:
+            said += await process.stdout.receive()
+        children = read_children(process)
+        process.send_signal(number)
+        await process.aclose()
+    assert process.returncode in (1, 130)
+    assert children
+    assert list_existing(short_folder, children) == []
 
 
 async def test_an_unknown_mode_is_refused_with_the_known_ones() -> None:

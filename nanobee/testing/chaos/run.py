@@ -1,7 +1,9 @@
 """Run: round after round in one arena, with what they add up to."""
 
+import signal
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import anyio
 from nanobee.testing.chaos.account import Account
 from nanobee.testing.chaos.arena import open_arena
 from nanobee.testing.chaos.audit import build_account
+from nanobee.testing.chaos.errors import ChaosError
 from nanobee.testing.chaos.log import RoundLog
 from nanobee.testing.chaos.modes import Mode
 from nanobee.testing.chaos.plan import KillKind, build_plan
@@ -81,10 +84,10 @@ async def run_chaos(
     """Run the rounds that `result` asks for, add each to it and tell of it; `doctor` gets the last one's log.
 
     Raises:
-        ChaosError: the gateway ended by itself, or did not come up.
+        ChaosError: the gateway ended by itself, or did not come up; or this process got SIGTERM.
     """
     began = anyio.current_time()
-    async with open_arena(result.seed, folder) as arena:
+    async with _ending_on_sigterm(), open_arena(result.seed, folder) as arena:
         for plan in build_plan(result.rounds, result.messages, result.seed, modes):
             current = Round(arena, plan)
             log = await current.run()
@@ -94,3 +97,23 @@ async def run_chaos(
             result.add(done)
             result.seconds = anyio.current_time() - began
             tell(done)
+
+
+@asynccontextmanager
+async def _ending_on_sigterm() -> AsyncIterator[None]:
+    """Python's own way to end on SIGTERM would leave a gateway and a folder behind."""
+    was_told = False
+    async with anyio.create_task_group() as tasks:
+
+        async def watch() -> None:
+            nonlocal was_told
+            with anyio.open_signal_receiver(signal.SIGTERM) as received:
+                async for _ in received:
+                    was_told = True
+                    tasks.cancel_scope.cancel()
+
+        tasks.start_soon(watch)
+        yield
+        tasks.cancel_scope.cancel()
+    if was_told:
+        raise ChaosError("the run was ended by SIGTERM")
