@@ -21,7 +21,8 @@ import anyio
 
 from nanobee.bus.lines import Line
 from nanobee.chat import Completion, CompletionRequest, ToolCall, ToolChoice
-from nanobee.config import MemorySettings, Settings
+from nanobee.config import Settings
+from nanobee.config_memory import MemorySettings
 from nanobee.gateway import open_gateway, run_channel
 from nanobee.providers.model import Model
 from nanobee.providers.openai_wire import build_body, encode_body, find_dialect

@@ -16,7 +16,7 @@ from nanobee.agent.composing import Composer
 from nanobee.agent.dispatch import Dispatcher
 from nanobee.agent.memory_commands import register_memory_commands
 from nanobee.agent.models import Models
-from nanobee.agent.notices import ChatNotices
+from nanobee.agent.notices import ChatNotices, OwnerNotices
 from nanobee.agent.orphans import end_orphans
 from nanobee.agent.ownership import Ownership
 from nanobee.agent.read_result import create_read_result
@@ -45,6 +45,7 @@ from nanobee.remote.server import HolderSide, Server
 from nanobee.reporter import RecentErrors, Reporter, no_errors
 from nanobee.sessions.files import SessionFiles
 from nanobee.sessions.store import SessionStore
+from nanobee.switchboard import Switchboard
 from nanobee.system_prompt import SystemPrompt
 from nanobee.tools.builtin import create_builtin_registry
 from nanobee.workspace import init_workspace
@@ -60,33 +61,6 @@ CLOSE_SECONDS = 5.0
 FIRST_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 60.0
 """Pauses before a channel that fell over is started again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Switchboard:
-    """Tells each part what the bus has for it; implements `nanobee.bus.bus.Listener`."""
-
-    dispatcher: Dispatcher
-    resolver: Resolver
-    delivery: Delivery
-    channels: Mapping[str, AnyChannel]
-
-    def session_ready(self, session_key: str) -> None:
-        """To the dispatcher, if the session's channel is here: else nobody could get the answer."""
-        if session_key.partition(":")[0] in self.channels:
-            self.dispatcher.session_ready(session_key)
-
-    def control_ready(self) -> None:
-        """To the dispatcher."""
-        self.dispatcher.control_ready()
-
-    def row_arriving(self) -> None:
-        """To the resolver."""
-        self.resolver.row_arriving()
-
-    def outbox_ready(self, address: Address) -> None:
-        """To the delivery."""
-        self.delivery.wake(address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +89,8 @@ class Gateway:
         with anyio.CancelScope(shield=True):
             await self._switchboard.dispatcher.drain(turn_seconds)
             self._turns.scope.cancel()
-            await self._turns.ended.wait()
+            with anyio.move_on_after(CLOSE_SECONDS):
+                await self._turns.ended.wait()
             await self._switchboard.delivery.drain(SEND_SECONDS)
 
 
@@ -144,7 +119,8 @@ async def open_gateway(settings: Settings, channels: Mapping[str, AnyChannel], m
         files = SessionFiles(settings.state)
         split = _splitter(channels)
         async with open_bus(settings.state, files, ChatNotices(settings.language, split)) as bus:
-            delivery, resolver = Delivery(channels), Resolver(channels)
+            tell_owner = OwnerNotices(settings.language, settings.owner, split)
+            delivery, resolver = Delivery(channels, tell_owner), Resolver(channels)
             around = Surroundings(bus, SessionStore(files, bus, _history_tokens(settings)), delivery.live, split)
             agent = _create_agent(settings, around, bus, files, model, _ownership(settings, channels))
             commands = create_commands(settings.language)
@@ -261,7 +237,12 @@ def with_model(settings: Settings, name: str | None) -> Settings:
 def _splitter(channels: Mapping[str, AnyChannel]) -> Callable[[Address, str], Sequence[str]]:
     def split(address: Address, text: str) -> Sequence[str]:
         channel = channels.get(address.channel)
-        return (text,) if channel is None else channel.split(text)
+        try:
+            return (text,) if channel is None else channel.split(text)
+        except Exception:
+            # A channel's fault over one text must end neither the turn nor the gateway.
+            logger.exception("channel %s cannot split a text", address.channel)
+            return (text,)
 
     return split
 

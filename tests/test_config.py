@@ -51,7 +51,8 @@ def test_an_owner_s_id_may_hold_colons() -> None:
 def test_a_model_without_a_provider_must_be_a_preset() -> None:
     assert "preset" in refusal(Settings, agent={"model": "fast"})
     presets = {"fast": {"model": "main/small"}}
-    assert Settings.model_validate({"models": presets, "agent": {"model": "fast", "fallbacks": ("a/b",)}})
+    agent = {"model": "fast", "fallbacks": ("a/b",)}
+    assert Settings.model_validate({"models": presets, "agent": agent}).agent.model == "fast"
     assert "preset" in refusal(Settings, models=presets, agent={"fallbacks": ("slow",)})
 
 

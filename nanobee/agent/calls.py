@@ -10,8 +10,9 @@ import anyio
 
 from nanobee.agent.agent import Agent
 from nanobee.agent.questions import word_question
-from nanobee.bus.bus import Claim, NewSend, NewSuspension, create_suspension_id, message_of
+from nanobee.bus.bus import Claim, NewSend, message_of
 from nanobee.bus.lines import LineKind, NewLine, TurnState
+from nanobee.bus.suspension import NewSuspension, create_suspension_id
 from nanobee.chat import Completion, FinishReason, ToolCall, ToolResult
 from nanobee.errors import StateError, ToolError
 from nanobee.exchanges import UNKNOWN_OUTCOME, legal_arguments
@@ -44,7 +45,7 @@ class CallRunner:
         self._agent = agent
         self._claim = claim
         self._session = session
-        self._count = sum(len(_calls_of(line.data)) for line in session.turn_lines(claim.ref.turn))
+        self._count = 0
         self._said: set[str] = set()
 
     def has_said(self, text: str) -> bool:
@@ -80,7 +81,12 @@ class CallRunner:
         answered = {line.data.get("tool_call_id") for line in lines if line.data.get("role") == "tool"}
         begun = {line.data.get("call") for line in lines if line.kind == LineKind.TOOL_STARTED}
         step = _Step([])
+        lasts = [_calls_of(line.data)[-1:] for line in lines if line.data.get("finish_reason") == FinishReason.LENGTH]
+        cut = {call.id for last in lasts for call in last}
         for call in [call for line in lines for call in _calls_of(line.data) if call.id not in answered]:
+            if call.id in cut:
+                step.lines.append(_result_line(call, ToolResult(call.id, CUT_CALL, is_error=True)))
+                continue
             if call.id in begun:
                 step.lines.append(_result_line(call, ToolResult(call.id, UNKNOWN_OUTCOME, is_error=True)))
                 continue
@@ -135,9 +141,13 @@ class CallRunner:
         return self._agent.send(outbound, PartKind.QUESTION, f"ask-{question.id}")
 
     def _own(self, call: ToolCall) -> ToolCall:
-        """The call under an id that is unique in the session's history, whatever the server sent."""
+        """The call under an id that is unique in the session's history, whatever the server sent.
+
+        The epoch tells the claims of one turn apart: none of them needs to know the others' calls.
+        """
         self._count += 1
-        return ToolCall(f"call_{self._claim.ref.turn}_{self._count}", call.name, call.arguments)
+        ref = self._claim.ref
+        return ToolCall(f"call_{ref.turn}_{ref.epoch}_{self._count}", call.name, call.arguments)
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
         for is_safe, group in groupby(calls, self._is_parallel_safe):

@@ -117,6 +117,8 @@ async def _status(context: CommandContext) -> CommandResult:
         parked=waiting.parked,
     )
     asked = [phrases.OPEN_QUESTION.say(language, id=each.id, question=each.question) for each in waiting.questions]
+    if waiting.undelivered:
+        asked.append(phrases.UNDELIVERED_HERE.say(language, count=waiting.undelivered))
     return CommandResult("\n".join([text, *asked]))
 
 

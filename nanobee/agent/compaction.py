@@ -76,6 +76,10 @@ class Compactor:
         except (ProviderError, StructuredError, BusError) as error:
             logger.warning("%s: not compacted: %s", session.key, error)
             self._not_before[session.key] = last + RETRY_LINES
+        except Exception:
+            # Background work: its fault must end neither the turns nor the gateway.
+            logger.exception("%s: not compacted", session.key)
+            self._not_before[session.key] = last + RETRY_LINES
         finally:
             self._under_way.discard(session.key)
 

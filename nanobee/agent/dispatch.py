@@ -164,8 +164,7 @@ class Dispatcher:
     async def _run_turn(self, claim: Claim) -> None:
         try:
             session = await self._agent.around.sessions.load(claim.ref.session_key)
-            known = session.lines[-1].seq if session.lines else 0
-            session.extend(line for line in claim.lines if line.seq > known)
+            session.extend(claim.lines)
             turn = Turn(self._agent, claim, session, await self._agent.models.chain(claim.model))
             await contain(turn.run())
             self._compactor.look_at(session, turn.composed)

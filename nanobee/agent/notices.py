@@ -5,11 +5,30 @@ from textwrap import shorten
 
 from nanobee.agent import phrases
 from nanobee.bus.bus import InboxRow, NewSend
-from nanobee.messages import Address, OutboundMessage, PartKind
+from nanobee.messages import Address, OutboundMessage, OutboundPart, PartKind
 from nanobee.phrases import Language
 
 MAX_QUOTED_CHARS = 60
 """Of a message that a notice names."""
+
+
+class OwnerNotices:
+    """Tells the owner of what could not be delivered; implements `nanobee.bus.delivery.TellOwner`."""
+
+    def __init__(
+        self, language: Language, owners: Sequence[str], split: Callable[[Address, str], Sequence[str]]
+    ) -> None:
+        self._language = language
+        self._owner = Address.from_session_key(owners[0]) if owners else None
+        self._split = split
+
+    def __call__(self, part: OutboundPart, reason: str) -> Sequence[NewSend]:
+        """A notice to the first owner, unless it is the owner who cannot be reached."""
+        if self._owner is None or part.address == self._owner:
+            return ()
+        text = phrases.UNDELIVERED.say(self._language, chat=part.address.session_key, reason=reason, id=part.id)
+        message = OutboundMessage(self._owner, text)
+        return (NewSend(message, PartKind.NOTICE, "owner", tuple(self._split(self._owner, text))),)
 
 
 class ChatNotices:

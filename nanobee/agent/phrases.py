@@ -74,8 +74,8 @@ BUSY_KEPT = Phrase(
     zh="正忙：您的消息已保留，前面还有 {count} 条。",
 )
 NOT_ACCEPTED = Phrase(
-    en="Not accepted: too many messages wait. Please send it again later.",
-    zh="未接收：排队消息过多，请稍后重发。",
+    en="Not accepted: too many messages wait here. What you send now is not kept; please send it again later.",
+    zh="未接收：排队消息过多。现在发送的内容不会保留，请稍后重发。",
 )
 TOO_LONG = Phrase(
     en="The conversation is too long for the model, also after shortening it. /new begins a new one; a shorter "
@@ -119,3 +119,8 @@ HELP_REASONING = Phrase(
     en="show what the model thinks before it answers: /reasoning [on|off]",
     zh="显示模型回答前的思考过程：/reasoning [on|off]",
 )
+UNDELIVERED = Phrase(
+    en="A message to {chat} could not be delivered: {reason}. `nanobee bus retry out-{id}` tries it again.",
+    zh="发往 {chat} 的消息无法送达：{reason}。可用 `nanobee bus retry out-{id}` 重试。",
+)
+UNDELIVERED_HERE = Phrase(en="{count} message(s) could not be delivered here.", zh="有 {count} 条消息未能送达此处。")

@@ -1,7 +1,7 @@
 """Questions: how a suspension is put to a person in plain text."""
 
 from nanobee.agent import phrases
-from nanobee.bus.bus import NewSuspension
+from nanobee.bus.suspension import NewSuspension
 from nanobee.phrases import Language
 
 

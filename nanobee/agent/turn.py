@@ -70,7 +70,7 @@ class Turn:
             said = "\n".join(message_of(row).text for row in self.claim.rows)
             self._recalled = await self.agent.memory.recall(self.session.key, said)
         for step in range(max_steps):
-            completion = await self._ask(may_call=step < max_steps - 1)
+            completion = await self._ask(calls, may_call=step < max_steps - 1)
             if completion is None:
                 return await self._fail(EMPTY_ANSWER, times=MAX_EMPTY)
             if not completion.tool_calls:
@@ -82,8 +82,11 @@ class Turn:
             await self._steer()
         await self._fail(STEP_LIMIT, steps=max_steps)
 
-    async def _ask(self, may_call: bool) -> Completion | None:
-        """One completion with text or calls; None where the model keeps giving neither."""
+    async def _ask(self, calls: CallRunner, may_call: bool) -> Completion | None:
+        """One completion with text or calls; None where the model keeps giving neither.
+
+        Neither is an answer too where the `message` tool has said something already.
+        """
         for _ in range(MAX_EMPTY):
             try:
                 completion = await self._ask_once(may_call)
@@ -94,7 +97,7 @@ class Turn:
                 self._share = SHRUNK_SHARE
                 completion = await self._ask_once(may_call)
             is_filtered = completion.finish_reason is FinishReason.CONTENT_FILTER
-            if completion.tool_calls or completion.content.strip() or is_filtered:
+            if completion.tool_calls or completion.content.strip() or is_filtered or calls.has_said(""):
                 return completion
             logger.warning("%s: %s gave an empty answer", self.session.key, completion.model)
         return None

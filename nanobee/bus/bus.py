@@ -5,7 +5,6 @@ waited for), or as soon as it was executed (claim, sent): then a later commit, o
 the next start, makes it true.
 """
 
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,8 +12,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from nanobee.bus.lines import Line, NewLine
+from nanobee.bus.suspension import Answered, NewSuspension, Suspension
 from nanobee.channel import Arrival, Lane, Receipt
-from nanobee.chat import ToolCall
 from nanobee.config import BusyMode
 from nanobee.messages import Address, InboundMessage, JsonObject, OutboundMessage, OutboundPart, PartKind
 
@@ -70,6 +69,14 @@ class InboxRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Arriving:
+    """A channel's rows that can be resolved now, and when the next of the others can."""
+
+    rows: tuple[InboxRow, ...]
+    next_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TurnRef:
     """The right to write for one turn; a stale epoch is refused."""
 
@@ -122,52 +129,6 @@ class NewSend:
 
 
 @dataclass(frozen=True, slots=True)
-class NewSuspension:
-    """A question that a tool call of a turn asks; the call gets its result with the answer."""
-
-    id: str
-    """Short, for people to type; see `create_suspension_id`."""
-    call: ToolCall
-    question: str
-    choices: tuple[str, ...] = ()
-    """What may be answered; empty for any text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suspension:
-    """A stored question."""
-
-    id: str
-    session_key: str
-    turn: str
-    call_id: str
-    tool: str
-    arguments: str
-    question: str
-    choices: tuple[str, ...]
-    state: str
-    """`open`, `answered` (its turn has not seen it yet), `done`, `cancelled`."""
-    answer: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """What became of an answer."""
-
-    suspension: Suspension | None
-    """None where the question is not open any more, or never was."""
-    is_valid: bool = True
-    """False where it is none of the choices: the question stays open."""
-    open_questions: int = 0
-    """Questions of the same turn that still wait; at 0 the turn goes on."""
-
-
-def create_suspension_id() -> str:
-    """Four letters and digits without look-alikes; the table refuses the rare repeat."""
-    return "".join(secrets.choice("abcdefghkmnpqrstuvwxyz23456789") for _ in range(4))
-
-
-@dataclass(frozen=True, slots=True)
 class Stopped:
     """What `/stop` ended."""
 
@@ -185,6 +146,8 @@ class Waiting:
     is_running: bool
     queued: int
     parked: int
+    undelivered: int = 0
+    """Parts that were given up."""
     questions: tuple[Suspension, ...] = ()
     """Open ones, oldest first."""
 
@@ -252,8 +215,12 @@ class Bus(Protocol):
         """Complete an arriving row: it is ready."""
         ...
 
-    async def arriving(self, limit: int) -> list[InboxRow]:
-        """The oldest rows that wait for their channel's resolver."""
+    async def arriving(self, channel: str, limit: int) -> Arriving:
+        """The oldest of a channel's rows that wait for its resolver."""
+        ...
+
+    async def resolve_later(self, row: InboxRow, seconds: float) -> None:
+        """The platform did not answer: the row is tried again, not before `seconds` have passed."""
         ...
 
     async def claim(self, session_key: str, *, busy: BusyMode = BusyMode.QUEUE) -> Claim | None:
@@ -384,14 +351,14 @@ class Bus(Protocol):
         """Remember that message: its turn's answer completes it, also after a restart. Returns after the commit."""
         ...
 
-    async def postpone(self, part: OutboundPart, reason: str, seconds: float, *, is_unknown: bool) -> None:
-        """Try the part again, not before `seconds` have passed."""
+    async def postpone(self, part: OutboundPart, reason: str, seconds: float, *, is_unknown: bool) -> bool:
+        """Try the part again, not before `seconds` have passed; False where it is too old for that."""
         ...
 
     async def hold_back(self, address: Address) -> None:
         """Nobody can be reached there: the part that was to be sent waits, and this was no try."""
         ...
 
-    async def bury(self, part: OutboundPart, reason: str) -> None:
-        """Give the part up; its message's later parts too. It stays visible."""
+    async def bury(self, part: OutboundPart, reason: str, notices: Sequence[NewSend] = ()) -> None:
+        """Give the part up, its message's later parts too; `notices` tell the owner. It stays visible."""
         ...

@@ -65,14 +65,15 @@ class Capacity:
             self._left = min(self.limits.total - int(found[0]), RECOUNT_EVERY) - 1
         return self._left >= 0
 
-    def may_tell(self, tx: Transaction, address: str, now: float) -> bool:
-        """Whether the chat was told nothing of the kind for a while."""
+    def may_tell(self, tx: Transaction, verdict: Verdict, address: str, now: float) -> bool:
+        """Whether the chat was not told this for a while."""
         since = now - self.limits.notice_seconds
         found = one(
             tx.db,
             "select 1 from outbox where address = ? and kind = 'notice' and created_at > ?"
-            " and (idempotency_key like 'full-%' or idempotency_key like 'busy-%') limit 1",
+            " and idempotency_key like ? limit 1",
             address,
             since,
+            f"{verdict}-%",
         )
         return found is None

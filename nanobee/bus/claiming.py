@@ -75,7 +75,7 @@ def _claim(tx: Transaction, session_key: str, row: InboxRow, old_turn: str | Non
         ids = [found for (found,) in tx.db.execute("select id from inbox where turn = ? and state = 'ready'", (turn,))]
     else:
         may_collect = collects and row.lane is Lane.USER and not row.is_command
-        ids = _collect(tx, session_key) if may_collect else [row.id]
+        ids = _collect(tx, session_key, now) if may_collect else [row.id]
     _run(tx, ids, turn, now)
     rows = _rows(tx, turn)
     lines: tuple[Line, ...] = ()
@@ -102,18 +102,23 @@ def _rows(tx: Transaction, turn: str) -> tuple[InboxRow, ...]:
     return tuple(inbox_row(row) for row in found)
 
 
-def _collect(tx: Transaction, session_key: str) -> list[int]:
-    """The ready messages at the session's head, up to a command or one that is still arriving."""
+def _collect(tx: Transaction, session_key: str, now: float) -> list[int]:
+    """The ready messages at the session's head, up to a command or one that is still arriving.
+
+    One that answers an open question goes to the turn that asked.
+    """
     ids = []
     found = tx.db.execute(
-        "select id, state, kind from inbox where session = ? and lane = 1 and state in ('arriving', 'ready')"
-        " and turn is null order by seq limit ?",
+        f"select {INBOX_COLUMNS}, is_told from inbox where session = ? and lane = 1"
+        " and state in ('arriving', 'ready') and turn is null order by seq limit ?",
         (session_key, MAX_COLLECTED),
     )
-    for row_id, state, kind in found.fetchall():
-        if state != "ready" or kind == "command":
+    for *columns, is_told in found.fetchall():
+        row = inbox_row(tuple(columns))
+        if row.state != "ready" or row.is_command:
             break
-        ids.append(row_id)
+        if is_told or not suspension_table.take_answer(tx, row, now):
+            ids.append(row.id)
     return ids
 
 
@@ -145,7 +150,7 @@ def _user_line(row: InboxRow) -> NewLine:
 
 def steer(tx: Transaction, ref: TurnRef, now: float) -> tuple[tuple[InboxRow, ...], tuple[Line, ...]]:
     """Take the messages that wait behind a running turn into it."""
-    ids = _collect(tx, ref.session_key)
+    ids = _collect(tx, ref.session_key, now)
     if not ids:
         tx.changed = False
         return (), ()
@@ -166,7 +171,7 @@ def interrupt(tx: Transaction, session_key: str, now: float) -> str | None:
         " and not exists (select 1 from suspension where turn = inbox.turn and state = 'answered')",
         session_key,
     )
-    if found is None or not _collect(tx, session_key):
+    if found is None or not _collect(tx, session_key, now):
         tx.changed = False
         return None
     turn = str(found[0])

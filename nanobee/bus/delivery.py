@@ -6,14 +6,14 @@ delays only itself.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import anyio
 from anyio.abc import TaskGroup
 
-from nanobee.bus.bus import Bus
+from nanobee.bus.bus import Bus, NewSend
 from nanobee.bus.cancellation import LeakedCancellationError, contain
 from nanobee.bus.checkpoints import checkpoint
 from nanobee.bus.live import LiveSlots
@@ -27,10 +27,19 @@ MAX_CHATS_AT_ONCE = 64
 """Chats of one channel that are worked on at once; the others wait for a place."""
 FIRST_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 300.0
-MAX_ATTEMPTS = 100
-"""With growing pauses this is about eight hours; then the part is dead, visible and resubmittable."""
+FAULT_PAUSE_SECONDS = 30.0
+"""How long a chat waits after its channel failed in a way that the contract does not know."""
 BUS_PAUSE_SECONDS = 1.0
 """How long a delivery waits when the bus cannot be written."""
+
+
+TellOwner = Callable[[OutboundPart, str], Sequence[NewSend]]
+"""Words for the owner, of a part that was given up and the reason."""
+
+
+def tell_nobody(part: OutboundPart, reason: str) -> Sequence[NewSend]:
+    """For gateways without an owner."""
+    return ()
 
 
 @dataclass(slots=True)
@@ -44,7 +53,8 @@ class _Chats:
 class Delivery:
     """Sends what the outbox holds and shows what the live slots hold."""
 
-    def __init__(self, channels: Mapping[str, AnyChannel]) -> None:
+    def __init__(self, channels: Mapping[str, AnyChannel], tell_owner: TellOwner = tell_nobody) -> None:
+        self._tell_owner = tell_owner
         frames = {name: channel.frame_seconds for name, channel in channels.items() if channel.can_stream}
         self.live = LiveSlots(frames, self._schedule)
         self._channels = channels
@@ -92,6 +102,12 @@ class Delivery:
             try:
                 while address in self._due or self.live.has(address):
                     await self._work(bus, channel, address)
+            except Exception:
+                # A channel's fault in one chat must not end the delivery of all others.
+                logger.exception("%s: channel %s failed; the chat waits", address.session_key, channel.name)
+                self._due.discard(address)
+                self.live.close(address)
+                asyncio.get_running_loop().call_later(FAULT_PAUSE_SECONDS, self.wake, address)
             finally:
                 chats.working.discard(address)
             address = next(iter(chats.backlog), None)
@@ -154,11 +170,11 @@ class Delivery:
                 await bus.postpone(part, str(error), FIRST_PAUSE_SECONDS, is_unknown=True)
         except NotSentError as error:
             if channel.is_reachable(part.address):
-                await self._postpone(bus, part, str(error), error.retry_after_seconds)
+                await self._postpone(bus, part, str(error), error.retry_after_seconds, may_double)
             else:
                 await bus.hold_back(part.address)
         except ChannelError as error:
-            await self._postpone(bus, part, str(error), None)
+            await self._postpone(bus, part, str(error), None, may_double)
         except Exception as error:
             # One odd message or one fault of a channel must not end the delivery of all others.
             logger.exception("%s: channel %s failed on part %d", where, channel.name, part.id)
@@ -169,21 +185,19 @@ class Delivery:
             with anyio.CancelScope(shield=True):
                 await bus.sent(part, platform_ids)
 
-    @staticmethod
-    async def _postpone(bus: Bus, part: OutboundPart, reason: str, retry_after_seconds: float | None) -> None:
-        if part.attempt >= MAX_ATTEMPTS:
-            await Delivery._bury(bus, part, reason)
-            return
+    async def _postpone(
+        self, bus: Bus, part: OutboundPart, reason: str, retry_after_seconds: float | None, may_double: bool
+    ) -> None:
         pause = min(FIRST_PAUSE_SECONDS * 2 ** min(part.attempt - 1, 16), MAX_PAUSE_SECONDS)
         if retry_after_seconds is not None:
             pause = max(retry_after_seconds, FIRST_PAUSE_SECONDS)
         logger.warning("%s: part %d waits %.0f s: %s", part.address.session_key, part.id, pause, reason)
-        await bus.postpone(part, reason, pause, is_unknown=False)
+        if not await bus.postpone(part, reason, pause, is_unknown=may_double):
+            await self._bury(bus, part, reason)
 
-    @staticmethod
-    async def _bury(bus: Bus, part: OutboundPart, reason: str) -> None:
+    async def _bury(self, bus: Bus, part: OutboundPart, reason: str) -> None:
         logger.error("%s: part %d is given up: %s", part.address.session_key, part.id, reason)
-        await bus.bury(part, reason)
+        await bus.bury(part, reason, self._tell_owner(part, reason))
 
     async def _show(self, bus: Bus, channel: AnyChannel, address: Address) -> None:
         live = self.live.take(address) if self.live.has(address) else None

@@ -4,18 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nanobee.bus import suspension_table
-from nanobee.bus.bus import InboxRow, InboxState, MakeNotice, NewRow, Notices, Stopped, TurnRef, Waiting
+from nanobee.bus.bus import Arriving, InboxRow, InboxState, MakeNotice, NewRow, Notices, Stopped, TurnRef, Waiting
 from nanobee.bus.capacity import Capacity, Verdict
 from nanobee.bus.claiming import next_epoch
 from nanobee.bus.journaling import LastSeq, append_lines, ensure_session, insert_sends
 from nanobee.bus.lines import LineKind, NewLine, TurnState
-from nanobee.bus.rows import INBOX_COLUMNS, inbox_row, message_to_json, one, to_json
+from nanobee.bus.rows import INBOX_COLUMNS, at_from_epoch, inbox_row, message_to_json, one, to_json
 from nanobee.bus.writer import Transaction
 from nanobee.channel import Arrival, Lane, Receipt, command_of
 from nanobee.messages import Address, InboundMessage
 
 MAX_CRASHES = 3
 """Deaths of the process in one turn without a new line of it, after which a person must say go on."""
+MAX_FORGOTTEN = 1_000
+"""Rows of a table that one transaction deletes."""
 KEEP_DONE_SECONDS = 72 * 3600.0
 """How long an ended row is kept, so that a late repeat of its event is recognized."""
 
@@ -57,7 +59,7 @@ def _receive_one(tx: Transaction, new: NewRow, door: Door, received: Received, n
     if arrival.lane is Lane.USER:
         verdict, waiting = door.capacity.judge(tx, arrival.session_key)
     row = _unstored(arrival) if verdict is Verdict.FULL else _insert(tx, new, now)
-    if verdict is not Verdict.TAKEN and door.capacity.may_tell(tx, arrival.session_key, now):
+    if verdict is not Verdict.TAKEN and door.capacity.may_tell(tx, verdict, arrival.session_key, now):
         is_full = verdict is Verdict.FULL
         send = door.notices.not_accepted(row) if is_full else door.notices.busy(row, waiting)
         received.told += insert_sends(tx, f"{send.key}-{new.dedupe}", None, [send], now)
@@ -106,16 +108,32 @@ def resolve(tx: Transaction, row_id: int, message: InboundMessage, now: float) -
     kind = "command" if command_of(message.text) is not None else "message"
     tx.db.execute(
         "update inbox set message = ?, kind = ?, changed_at = ?,"
+        " not_before = null, attempts = 0,"
         " state = case state when 'arriving' then 'ready' else state end where id = ?",
         (message_to_json(message), kind, now, row_id),
     )
 
 
-def arriving(tx: Transaction, limit: int) -> list[InboxRow]:
-    """The rows that wait for a resolver, oldest first."""
+def arriving(tx: Transaction, channel: str, limit: int, now: float) -> Arriving:
+    """A channel's rows that wait for its resolver, oldest first."""
     tx.changed = False
-    found = tx.db.execute(f"select {INBOX_COLUMNS} from inbox where state = 'arriving' order by id limit ?", (limit,))
-    return [inbox_row(row) for row in found]
+    of_channel = "state = 'arriving' and session >= ? and session < ?"
+    found = tx.db.execute(
+        f"select {INBOX_COLUMNS} from inbox where {of_channel} and coalesce(not_before, 0) <= ? order by id limit ?",
+        (f"{channel}:", f"{channel};", now, limit),
+    )
+    rows = tuple(inbox_row(row) for row in found)
+    next_of_channel = f"select min(not_before) from inbox where {of_channel} and not_before > ?"
+    later = one(tx.db, next_of_channel, f"{channel}:", f"{channel};", now)
+    return Arriving(rows, at_from_epoch(later[0]) if later else None)
+
+
+def resolve_later(tx: Transaction, row_id: int, seconds: float, now: float) -> None:
+    """The platform did not answer: the row is tried again."""
+    tx.db.execute(
+        "update inbox set attempts = attempts + 1, not_before = ?, changed_at = ? where id = ? and state = 'arriving'",
+        (now + seconds, now, row_id),
+    )
 
 
 def claim_control(tx: Transaction, now: float) -> InboxRow | None:
@@ -193,10 +211,13 @@ def _stop_turn(tx: Transaction, session_key: str, turn: str, epoch: int, now: fl
 
 
 def resume(tx: Transaction, session_key: str, now: float) -> int:
-    """Make parked rows ready again; those that had not arrived yet go on arriving."""
+    """Make parked rows ready again; those that had not arrived yet go on arriving.
+
+    Their user lines are written anew: others may stand behind the old ones by now.
+    """
     cursor = tx.db.execute(
         "update inbox set state = case when message is null then 'arriving' else 'ready' end, reason = null,"
-        " turn = null, crashes = 0, changed_at = ? where session = ? and state = 'parked'",
+        " turn = null, is_told = 0, crashes = 0, changed_at = ? where session = ? and state = 'parked'",
         (now, session_key),
     )
     return cursor.rowcount
@@ -206,7 +227,7 @@ def resume_row(tx: Transaction, row_id: int, now: float) -> None:
     """Make one parked row ready again, as `resume` does all of a session."""
     tx.db.execute(
         "update inbox set state = case when message is null then 'arriving' else 'ready' end, reason = null,"
-        " turn = null, crashes = 0, changed_at = ? where id = ? and state = 'parked'",
+        " turn = null, is_told = 0, crashes = 0, changed_at = ? where id = ? and state = 'parked'",
         (now, row_id),
     )
 
@@ -221,10 +242,11 @@ def drop(tx: Transaction, row_id: int, reason: str, now: float) -> None:
 
 
 def recover(tx: Transaction, notices: Notices, now: float) -> list[Address]:
-    """Treat what the last holder left under way as left by the dead, and forget what ended long ago.
+    """Treat what the last holder left under way as left by the dead.
 
     A turn that has died `MAX_CRASHES` times without a new line in between is parked, and its chat is told.
     """
+    tx.db.execute("update outbox set state = 'unknown', changed_at = ? where state = 'sending'", (now,))
     tx.db.execute(
         "update inbox set crashes = case when lane > 0 and progress <> (select next_seq from session"
         " where key = inbox.session) then 0 else crashes + 1 end where state = 'running'"
@@ -241,12 +263,26 @@ def recover(tx: Transaction, notices: Notices, now: float) -> list[Address]:
         )
         addresses += insert_sends(tx, f"row-{row.id}-{row.attempts}", None, [notices.crashed(row)], now)
     tx.db.execute("update inbox set state = 'ready', changed_at = ? where state = 'running'", (now,))
-    tx.db.execute("update outbox set state = 'unknown', changed_at = ? where state = 'sending'", (now,))
-    old = now - KEEP_DONE_SECONDS
-    tx.db.execute("delete from inbox where state in ('done', 'stopped') and changed_at < ?", (old,))
-    tx.db.execute("delete from outbox where state in ('sent', 'cancelled') and changed_at < ?", (old,))
-    tx.db.execute("delete from suspension where state in ('done', 'cancelled') and changed_at < ?", (old,))
     return addresses
+
+
+def forget_old(tx: Transaction, now: float) -> bool:
+    """Delete rows that ended long ago, a bounded number of each table; True where more may be left."""
+    old = now - KEEP_DONE_SECONDS
+    deleted = [
+        tx.db.execute(
+            f"delete from {table} where rowid in (select rowid from {table} where state in ({states})"
+            " and changed_at < ? limit ?)",
+            (old, MAX_FORGOTTEN),
+        ).rowcount
+        for table, states in (
+            ("inbox", "'done', 'stopped'"),
+            ("outbox", "'sent', 'cancelled'"),
+            ("suspension", "'done', 'cancelled'"),
+        )
+    ]
+    tx.changed = any(deleted)
+    return max(deleted) >= MAX_FORGOTTEN
 
 
 def waiting_sessions(tx: Transaction) -> list[tuple[str, InboxState, Lane]]:
@@ -270,4 +306,6 @@ def waiting(tx: Transaction, session_key: str) -> Waiting:
     counts = dict(found.fetchall())
     queued = counts.get("ready", 0) + counts.get("arriving", 0)
     questions = tuple(suspension_table.open_in(tx, session_key))
-    return Waiting("running" in counts, queued, counts.get("parked", 0), questions)
+    dead = one(tx.db, "select count(*) from outbox where address = ? and state = 'dead'", session_key)
+    undelivered = int(dead[0]) if dead else 0
+    return Waiting("running" in counts, queued, counts.get("parked", 0), undelivered, questions)

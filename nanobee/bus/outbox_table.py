@@ -11,6 +11,9 @@ from nanobee.bus.rows import OUTBOX_COLUMNS, at_from_epoch, one, outbound_part
 from nanobee.bus.writer import Transaction
 from nanobee.messages import Address, OutboundPart, PartKind
 
+MAX_AGE_SECONDS = 24 * 3600.0
+"""After a day of tries a part is dead: visible, and resubmittable."""
+
 
 def outgoing(
     tx: Transaction, address: Address, outcomes: Mapping[int, Callable[[Transaction], None]], now: float
@@ -100,6 +103,13 @@ def postpone(tx: Transaction, part: OutboundPart, reason: str, seconds: float, i
         "update outbox set state = ?, attempts = ?, reason = ?, not_before = ?, changed_at = ? where id = ?",
         ("unknown" if is_unknown else "ready", part.attempt, reason, now + seconds, now, part.id),
     )
+
+
+def is_too_old(tx: Transaction, part: OutboundPart, now: float) -> bool:
+    """Whether a part has waited so long that it is given up."""
+    tx.changed = False
+    found = one(tx.db, "select created_at from outbox where id = ?", part.id)
+    return found is not None and now - found[0] > MAX_AGE_SECONDS
 
 
 def hold_back(tx: Transaction, address: Address, now: float) -> None:

@@ -80,6 +80,7 @@ create table outbox(
 );
 create index outbox_open on outbox(address, id) where state in ('ready', 'sending', 'unknown');
 create index outbox_kind on outbox(address, kind, created_at);
+create index outbox_dead on outbox(address) where state = 'dead';
 create index outbox_stream on outbox(address) where kind = 'stream' and state = 'sent';
 create index outbox_turn on outbox(turn, state);
 create table consolidation(

@@ -1,7 +1,8 @@
 """SqliteBus: the bus of one process, on one SQLite file."""
 
+import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import anyio
 
 from nanobee.bus import claiming, consolidation_table, inbox_table, outbox_table, suspension_table
 from nanobee.bus.bus import (
-    Answered,
+    Arriving,
     Claim,
     InboxRow,
     InboxState,
@@ -17,10 +18,8 @@ from nanobee.bus.bus import (
     MakeNotice,
     NewRow,
     NewSend,
-    NewSuspension,
     Notices,
     Stopped,
-    Suspension,
     TurnRef,
     Waiting,
 )
@@ -30,13 +29,18 @@ from nanobee.bus.journaling import append_lines, check_epoch, ensure_session, in
 from nanobee.bus.lines import Line, LineKind, NewLine
 from nanobee.bus.projection import Projection
 from nanobee.bus.sqlite_memory import SqliteMemory
+from nanobee.bus.suspension import Answered, NewSuspension, Suspension
 from nanobee.bus.syncing import Syncer
 from nanobee.bus.writer import Transaction, Writer
 from nanobee.channel import Lane, Receipt
 from nanobee.config import BusyMode
 from nanobee.errors import BusError
-from nanobee.messages import Address, InboundMessage
+from nanobee.messages import InboundMessage
 
+logger = logging.getLogger(__name__)
+
+TIDY_SECONDS = 3600.0
+"""Between two looks at rows that ended long ago."""
 FILE_NAME = "bus.db"
 
 
@@ -48,7 +52,6 @@ class SqliteBus(SqliteMemory):
         self._notices = notices
         self._door = inbox_table.Door(Capacity(limits), notices, projection.last_seq)
         self._projection = projection
-        self._listener: Listener = _Nobody()
         self.syncer = Syncer(writer, projection)
         self._is_receiving = True
 
@@ -94,9 +97,15 @@ class SqliteBus(SqliteMemory):
 
         await self._writer.submit(operation, is_waited_for=False)
 
-    async def arriving(self, limit: int) -> list[InboxRow]:
-        """The oldest rows that wait for their channel's resolver."""
-        return await self._writer.submit(lambda tx: inbox_table.arriving(tx, limit), is_waited_for=False)
+    async def arriving(self, channel: str, limit: int) -> Arriving:
+        """The oldest of a channel's rows that wait for its resolver."""
+        return await self._writer.submit(
+            lambda tx: inbox_table.arriving(tx, channel, limit, time.time()), is_waited_for=False
+        )
+
+    async def resolve_later(self, row: InboxRow, seconds: float) -> None:
+        """The platform did not answer: the row is tried again."""
+        await self._writer.submit(lambda tx: inbox_table.resolve_later(tx, row.id, seconds, time.time()))
 
     async def claim(self, session_key: str, *, busy: BusyMode = BusyMode.QUEUE) -> Claim | None:
         """Take the next turn of a session."""
@@ -120,7 +129,7 @@ class SqliteBus(SqliteMemory):
             checkpoint("steer.stored")
             return rows, lines
 
-        return await self._writer.submit(operation, is_waited_for=False)
+        return await self._writer.submit(operation)
 
     async def interrupt(self, session_key: str) -> str | None:
         """End a running turn for the messages that wait behind it."""
@@ -205,7 +214,7 @@ class SqliteBus(SqliteMemory):
 
         def operation(tx: Transaction) -> tuple[Line, ...]:
             placed = self._write(tx, ref, lines, sends)
-            if any(line.kind == LineKind.RESET for line in lines):
+            if any(line.kind in (LineKind.RESET, LineKind.UNDONE) for line in lines):
                 suspension_table.cancel(tx, ref.session_key, time.time())
                 consolidation_table.want(tx, ref.session_key, placed)
             inbox_table.finish(tx, ref, time.time())
@@ -316,16 +325,17 @@ class SqliteBus(SqliteMemory):
             last = lines[-1].seq
             tx.after_lines.append(lambda: self.syncer.note(session_key, last))
 
-    # Outbox
-
-    def _announce_sends(self, tx: Transaction, addresses: Sequence[Address]) -> None:
-        for address in addresses:
-            tx.after_commit.append(self._outbox_call(address))
-
-    def _outbox_call(self, address: Address) -> Callable[[], None]:
-        return lambda: self._listener.outbox_ready(address)
-
     # Start
+
+    async def keep_tidy(self) -> None:
+        """Forget what ended long ago, now and every hour, until cancelled."""
+        while True:
+            try:
+                if await self._writer.submit(lambda tx: inbox_table.forget_old(tx, time.time())):
+                    continue
+            except BusError as error:
+                logger.warning("%s; old rows are kept", error)
+            await anyio.sleep(TIDY_SECONDS)
 
     async def recover(self) -> None:
         """Hand back what the last holder left under way; complete the session files from the journal."""
@@ -353,18 +363,6 @@ class SqliteBus(SqliteMemory):
         await self._writer.submit(operation)
 
 
-class _Nobody:
-    """Listens until the gateway's parts do: what it misses, `listen` tells again."""
-
-    def session_ready(self, session_key: str) -> None: ...
-
-    def control_ready(self) -> None: ...
-
-    def row_arriving(self) -> None: ...
-
-    def outbox_ready(self, address: Address) -> None: ...
-
-
 @asynccontextmanager
 async def open_bus(
     state: Path, projection: Projection, notices: Notices, limits: Limits = DEFAULT_LIMITS
@@ -381,6 +379,7 @@ async def open_bus(
         await bus.recover()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(bus.syncer.run)
+            tasks.start_soon(bus.keep_tidy)
             yield bus
             tasks.cancel_scope.cancel()
     finally:

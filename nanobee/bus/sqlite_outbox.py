@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from nanobee.bus import outbox_table
-from nanobee.bus.bus import Outgoing
+from nanobee.bus.bus import Listener, NewSend, Outgoing
 from nanobee.bus.checkpoints import checkpoint
+from nanobee.bus.journaling import insert_sends
 from nanobee.bus.writer import Transaction, Writer
 from nanobee.messages import Address, OutboundPart
 
@@ -15,6 +16,7 @@ class SqliteOutbox:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
+        self._listener: Listener = _Nobody()
         self._outcomes: dict[int, Callable[[Transaction], None]] = {}
         """What became of parts whose rows do not say so on disk yet."""
 
@@ -67,14 +69,41 @@ class SqliteOutbox:
         await self._writer.submit(lambda tx: outbox_table.record_stream(tx, address, turn, platform_ids, time.time()))
         checkpoint("stream.committed")
 
-    async def postpone(self, part: OutboundPart, reason: str, seconds: float, *, is_unknown: bool) -> None:
-        """Try the part again, not before `seconds` have passed."""
+    async def postpone(self, part: OutboundPart, reason: str, seconds: float, *, is_unknown: bool) -> bool:
+        """Try the part again, not before `seconds` have passed; False where it is too old for that."""
+        if await self._writer.submit(lambda tx: outbox_table.is_too_old(tx, part, time.time()), is_waited_for=False):
+            return False
         await self._end(part, lambda tx: outbox_table.postpone(tx, part, reason, seconds, is_unknown, time.time()))
+        return True
 
     async def hold_back(self, address: Address) -> None:
         """Nobody can be reached there: the part that was to be sent waits, and this was no try."""
         await self._writer.submit(lambda tx: outbox_table.hold_back(tx, address, time.time()))
 
-    async def bury(self, part: OutboundPart, reason: str) -> None:
-        """Give the part up; its message's later parts too."""
-        await self._end(part, lambda tx: outbox_table.bury(tx, part, reason, time.time()))
+    async def bury(self, part: OutboundPart, reason: str, notices: Sequence[NewSend] = ()) -> None:
+        """Give the part up; its message's later parts too. `notices` tell the owner."""
+
+        def outcome(tx: Transaction) -> None:
+            outbox_table.bury(tx, part, reason, time.time())
+            self._announce_sends(tx, insert_sends(tx, f"dead-{part.id}", None, notices, time.time()))
+
+        await self._end(part, outcome)
+
+    def _announce_sends(self, tx: Transaction, addresses: Sequence[Address]) -> None:
+        for address in addresses:
+            tx.after_commit.append(self._outbox_call(address))
+
+    def _outbox_call(self, address: Address) -> Callable[[], None]:
+        return lambda: self._listener.outbox_ready(address)
+
+
+class _Nobody:
+    """Listens until the gateway's parts do: what it misses, `listen` tells again."""
+
+    def session_ready(self, session_key: str) -> None: ...
+
+    def control_ready(self) -> None: ...
+
+    def row_arriving(self) -> None: ...
+
+    def outbox_ready(self, address: Address) -> None: ...

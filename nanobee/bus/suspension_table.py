@@ -4,8 +4,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from nanobee.bus.bus import Answered, InboxRow, NewSuspension, Suspension, TurnRef, message_of
+from nanobee.bus.bus import InboxRow, TurnRef, message_of
 from nanobee.bus.rows import one, to_json
+from nanobee.bus.suspension import Answered, NewSuspension, Suspension
 from nanobee.bus.writer import Transaction
 
 COLUMNS = "id, session, turn, call, tool, arguments, question, choices, state, answer"
@@ -84,6 +85,11 @@ def cancel(tx: Transaction, session_key: str, now: float) -> int:
         f"{stop} and state = 'ready' and turn in"
         " (select turn from suspension where session = ? and state = 'answered')",
         (now, session_key, session_key),
+    )
+    tx.db.execute(
+        "update outbox set state = 'cancelled', reason = 'its question was cancelled', changed_at = ?"
+        " where address = ? and kind = 'question' and state = 'ready'",
+        (now, session_key),
     )
     cursor = tx.db.execute(
         "update suspension set state = 'cancelled', changed_at = ? where session = ? and state in ('open', 'answered')",
@@ -176,4 +182,14 @@ def _meant(tx: Transaction, row: InboxRow) -> Suspension | None:
     if len(questions) > 1:
         return None
     [only] = questions
-    return only if match_choice(only.choices, message.text) is not None else None
+    if match_choice(only.choices, message.text) is None:
+        return None
+    # What was said before the question was asked is no answer to it.
+    later = one(
+        tx.db,
+        "select 1 from inbox, suspension where inbox.id = ? and suspension.id = ?"
+        " and inbox.created_at > suspension.created_at",
+        row.id,
+        only.id,
+    )
+    return None if later is None else only

@@ -28,6 +28,8 @@ class SessionFiles:
         self._is_whole: set[str] = set()
         self._failed: set[str] = set()
         self._lock = Lock()
+        self._named: set[Path] = set()
+        """Files whose names are on disk."""
 
     def path(self, session_key: str) -> Path:
         """Where the session's file is, or would be."""
@@ -94,13 +96,27 @@ class SessionFiles:
                 if session_key in self._failed:
                     continue
             try:
-                with self.path(session_key).open("rb") as file:
-                    os.fsync(file.fileno())
+                self._sync_one(self.path(session_key))
             except OSError as error:
                 logger.warning("session file %s cannot be synced: %s", self.path(session_key), error)
             else:
                 safe.add(session_key)
         return safe
+
+    def _sync_one(self, path: Path) -> None:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        if path not in self._named:
+            # A new file's name stands in its folders, up to the one that was there before.
+            for folder in (path.parent, *path.parent.parents):
+                descriptor = os.open(folder, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                if folder == self.root:
+                    break
+            self._named.add(path)
 
     def last_seq(self, session_key: str) -> int:
         """The last `seq` in the session's file, 0 where it has none."""

@@ -1,5 +1,6 @@
 """Session: the recent lines of one conversation, as a turn works on them."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from nanobee.bus.lines import Line, LineKind, NewLine
@@ -37,12 +38,23 @@ class Session:
         return max(self.window_start, self._summarized_through + 1)
 
     def extend(self, lines: Iterable[Line]) -> None:
-        """Add what a transition wrote."""
+        """Add what a transition wrote. A line that is there already is not added again; the order is by `seq`."""
         for line in lines:
-            self._read(line)
-            self._lines.append(line)
+            if self._lines and line.seq <= self._lines[-1].seq:
+                self._insert(line)
+            else:
+                self._read(line)
+                self._lines.append(line)
         if len(self._lines) > MAX_LINES:
             del self._lines[: MAX_LINES // 4]
+            self.revision += 1
+
+    def _insert(self, line: Line) -> None:
+        """Put a line where it belongs: background work wrote a later one in the meantime."""
+        place = bisect_left(self._lines, line.seq, key=lambda each: each.seq)
+        if self._lines[place].seq != line.seq:
+            self._read(line)
+            self._lines.insert(place, line)
             self.revision += 1
 
     def _read(self, line: Line) -> None:

@@ -10,16 +10,16 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from nanobee.bus.bus import Claim, InboxRow, NewRow, NewSend, NewSuspension, Stopped, TurnRef, message_of
+from nanobee.bus.bus import Claim, InboxRow, NewRow, NewSend, Stopped, TurnRef, message_of
 from nanobee.bus.lines import LineKind, NewLine
+from nanobee.bus.suspension import NewSuspension
 from nanobee.bus.suspension_table import match_choice
-from nanobee.channel import Arrival, Lane
 from nanobee.chat import ToolCall
 from nanobee.config import BusyMode
 from nanobee.errors import StaleTurnError
 from nanobee.messages import Address, OutboundPart
 from nanobee.sessions.session import message_line
-from tests.bus.conftest import new_row, new_send
+from tests.bus.conftest import background, incomplete, new_row, new_send
 from tests.bus.mortal_bus import MortalBus
 from tests.bus.promises import OPEN_PARTS, WAITING, Promises, Row, read_parts, read_rows
 
@@ -29,18 +29,6 @@ CONTROLS = ("/stop", "/stop", "/resume")
 CHOICES = ((), ("yes", "no"), ("yes", "no"))
 
 chats = st.sampled_from(["1", "1", "1", "2"])
-
-
-def background(text: str, chat: str, event: str) -> NewRow:
-    """What a heartbeat or a sub-agent hands in."""
-    row = new_row(text, chat, event).arrival
-    arrival = Arrival(event, row.session_key, "7", Lane.BACKGROUND, {}, message=row.message)
-    return NewRow(arrival, f"test::{event}:{chat}")
-
-
-def incomplete(chat: str, event: str) -> NewRow:
-    """A message that its channel has still to resolve."""
-    return NewRow(Arrival(event, f"test:{chat}", "7", Lane.USER, {"event": event}), f"test::{event}:{chat}")
 
 
 class BusLife(RuleBasedStateMachine):
@@ -158,7 +146,7 @@ class BusLife(RuleBasedStateMachine):
     @precondition(lambda self: self.has_arriving)
     @rule(text=st.sampled_from(TEXTS), place=st.integers(0, 3))
     def resolve(self, text: str, place: int) -> None:
-        found = self.run(self.bus.arriving, 10)
+        found = self.run(self.bus.arriving, "test", 10).rows
         self.has_arriving = bool(found)
         if found:
             row = found[min(place, len(found) - 1)]
@@ -333,9 +321,14 @@ class BusLife(RuleBasedStateMachine):
                 self.stale.append(claim.ref)
         else:
             if text == "/resume":
-                self.run(self.bus.resume, row.session_key)
+                self.resume(row.session_key)
             self.run(self.bus.answer_control, row, send)
         self.promises.sends.add(f"row-{row.id}/reply/0")
+
+    def resume(self, session_key: str) -> None:
+        """Let parked messages go on."""
+        self.promises.resumed.add(session_key)
+        self.run(self.bus.resume, session_key)
 
     # Writers that are over
 

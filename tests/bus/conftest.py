@@ -11,7 +11,7 @@ import pytest
 from nanobee.bus.bus import InboxRow, NewRow, NewSend
 from nanobee.bus.capacity import Limits
 from nanobee.bus.sqlite import SqliteBus, open_bus
-from nanobee.channel import Arrival, lane_of
+from nanobee.channel import Arrival, Lane, lane_of
 from nanobee.messages import Address, InboundMessage, OutboundMessage, PartKind
 from nanobee.sessions.files import SessionFiles
 
@@ -98,3 +98,15 @@ def new_row(text: str, chat: str = "1", event: str | None = None) -> NewRow:
 def new_send(text: str, key: str = "final", chat: str = "1", texts: tuple[str, ...] | None = None) -> NewSend:
     """An answer to a chat."""
     return NewSend(OutboundMessage(Address("test", chat), text), PartKind.ANSWER, key, texts or (text,))
+
+
+def background(text: str, chat: str, event: str) -> NewRow:
+    """What a heartbeat or a sub-agent hands in."""
+    row = new_row(text, chat, event).arrival
+    arrival = Arrival(event, row.session_key, "7", Lane.BACKGROUND, {}, message=row.message)
+    return NewRow(arrival, f"test::{event}:{chat}")
+
+
+def incomplete(chat: str, event: str) -> NewRow:
+    """A message that its channel has still to resolve."""
+    return NewRow(Arrival(event, f"test:{chat}", "7", Lane.USER, {"event": event}), f"test::{event}:{chat}")

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from nanobee.bus.admin import ChangeRefusedError, drop, resume, retry
-from nanobee.bus.bus import NewSend, NewSuspension, Stopped
+from nanobee.bus.bus import NewSend, Stopped
 from nanobee.bus.entries import EntryId, Filter, list_entries, load_entry, load_related
 from nanobee.bus.lines import NewLine
 from nanobee.bus.outside import changing, reading
 from nanobee.bus.overview import Overview, read_overview
 from nanobee.bus.sqlite import FILE_NAME
+from nanobee.bus.suspension import NewSuspension
 from nanobee.chat import ToolCall
 from nanobee.errors import BusError
 from nanobee.messages import Address, OutboundPart

@@ -22,7 +22,11 @@ async def test_a_crowded_session_tells_that_a_message_is_kept_and_later_that_one
         assert part is not None
         assert part.text == "kept behind 3"
         await opened.bus.sent(part, [])
-        # The chat was told a moment ago: one notice for the whole crowd.
+        full = (await opened.bus.outgoing(CHAT)).part
+        assert full is not None
+        assert full.text == "not accepted"
+        await opened.bus.sent(full, [])
+        # The chat was told a moment ago: one notice for all that is not accepted now.
         assert (await opened.bus.outgoing(CHAT)).part is None
         assert await opened.bus.receive([new_row("hello", "2"), new_row("/status")]) == [Receipt.STORED, Receipt.STORED]
 

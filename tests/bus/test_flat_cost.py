@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from nanobee.bus.bus import Claim, NewRow, NewSuspension
+from nanobee.bus.bus import Claim, NewRow
 from nanobee.bus.capacity import Limits
 from nanobee.bus.lines import LineKind, NewLine
 from nanobee.bus.sqlite import FILE_NAME
+from nanobee.bus.suspension import NewSuspension
 from nanobee.channel import Arrival, Lane
 from nanobee.chat import ToolCall
 from nanobee.config import BusyMode
@@ -51,7 +52,7 @@ async def receive_and_resolve(opened: Opened) -> None:
     arriving = NewRow(Arrival("late", KEY, "7", Lane.USER, {}), "test::late")
     await opened.bus.receive([new_row(str(number)) for number in range(4)])
     await opened.bus.receive([arriving, new_row("one too many"), new_row("0")])
-    [row] = await opened.bus.arriving(9)
+    [row] = (await opened.bus.arriving("test", 9)).rows
     message = new_row("late").arrival.message
     assert message is not None
     await opened.bus.resolve(row, message)

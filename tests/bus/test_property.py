@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from nanobee.bus.bus import NewSuspension
 from nanobee.bus.holder import holder_pid
+from nanobee.bus.suspension import NewSuspension
 from nanobee.channel import Receipt
 from nanobee.chat import ToolCall
 from nanobee.errors import BusError
@@ -99,7 +99,7 @@ class BusLives(BusLife):
             calls["sent"] = lambda: self.bus.sent(part, ["never"])
         else:
             calls["outgoing"] = lambda: self.bus.outgoing(address)
-        if self.has_arriving and (found := self.run(self.bus.arriving, 1)):
+        if self.has_arriving and (found := self.run(self.bus.arriving, "test", 1).rows):
             message = new_row("hi", chat).arrival.message
             calls["resolve"] = lambda: self.bus.resolve(found[0], message)
         name = data.draw(st.sampled_from(sorted(calls)))
@@ -158,7 +158,7 @@ class BusLives(BusLife):
 
     def work_off_once(self) -> None:
         """A round of every user of the bus."""
-        for row in self.run(self.bus.arriving, 10):
+        for row in self.run(self.bus.arriving, "test", 10).rows:
             message = new_row("hi", row.session_key.partition(":")[2]).arrival.message
             self.run(self.bus.resolve, row, message)
         self.claim_control()
@@ -168,7 +168,7 @@ class BusLives(BusLife):
             self.run(self.bus.answer, question, session_key, "yes")
         for chat in CHATS:
             session_key = f"test:{chat}"
-            self.run(self.bus.resume, session_key)
+            self.resume(session_key)
             if session_key not in self.running:
                 self.claim_session(chat)
             if session_key in self.running:

@@ -205,7 +205,7 @@ async def test_a_session_waits_for_the_event_at_its_head_to_be_resolved_and_no_o
         assert await opened.bus.claim("test:1") is None
         assert (await claim_of(opened, "2")).rows[0].session_key == "test:2"
         assert opened.heard.arriving == 1
-        [row] = await opened.bus.arriving(10)
+        [row] = (await opened.bus.arriving("test", 10)).rows
         assert row.raw == {"file": "big"}
         message = new_row("the file").arrival.message
         assert message is not None
@@ -220,7 +220,7 @@ async def test_an_arriving_row_is_handed_out_again_after_a_restart(open_state: O
         await opened.bus.receive([type(row)(Arrival("e1", "test:1", "7", Lane.USER, {"n": 1}), "test::e1")])
     async with open_state() as opened:
         assert opened.heard.arriving == 1
-        assert [row.raw for row in await opened.bus.arriving(10)] == [{"n": 1}]
+        assert [row.raw for row in (await opened.bus.arriving("test", 10)).rows] == [{"n": 1}]
 
 
 async def test_journal_rows_go_once_their_lines_are_in_the_synced_file(open_state: OpenBus) -> None:

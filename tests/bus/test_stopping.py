@@ -2,8 +2,9 @@
 
 import pytest
 
-from nanobee.bus.bus import Claim, NewSuspension
+from nanobee.bus.bus import Claim
 from nanobee.bus.lines import LineKind, NewLine
+from nanobee.bus.suspension import NewSuspension
 from nanobee.chat import ToolCall
 from nanobee.errors import StaleTurnError
 from nanobee.sessions.session import message_line

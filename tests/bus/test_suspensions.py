@@ -2,8 +2,9 @@
 
 from datetime import UTC, datetime
 
-from nanobee.bus.bus import Claim, InboxRow, NewRow, NewSend, NewSuspension
+from nanobee.bus.bus import Claim, InboxRow, NewRow, NewSend
 from nanobee.bus.lines import LineKind, NewLine
+from nanobee.bus.suspension import NewSuspension
 from nanobee.bus.suspension_table import match_choice
 from nanobee.channel import Arrival, lane_of
 from nanobee.chat import ToolCall
@@ -177,3 +178,44 @@ async def test_the_same_answer_again_is_noted_again_and_does_nothing_and_another
         claim = await opened.bus.claim("test:1")
         assert claim is not None
         assert [each.answer for each in await opened.bus.answers(claim.ref)] == ["yes"]
+
+
+async def test_what_was_said_before_the_question_is_no_answer_to_it(open_state: OpenBus) -> None:
+    async with open_state() as opened:
+        await opened.bus.receive([new_row("do it"), new_row("what is the weather?")])
+        asked = await opened.bus.claim("test:1")
+        assert asked is not None
+        await opened.bus.suspend(asked.ref, [], [], [question("a1")])
+        other = await opened.bus.claim("test:1")
+        assert other is not None
+        assert texts(other.rows) == ["what is the weather?"]
+        await opened.bus.finish(other.ref, [])
+        await opened.bus.receive([new_row("blue")])
+        answered = await opened.bus.claim("test:1")
+        assert answered is not None
+        assert answered.ref.turn == asked.ref.turn
+
+
+async def test_a_quoting_answer_that_comes_while_another_turn_runs_is_not_steered_into_it(open_state: OpenBus) -> None:
+    async with open_state() as opened:
+        asked = await ask(opened, question("a1", "red", "blue"))
+        await opened.bus.receive([new_row("unrelated")])
+        running = await opened.bus.claim("test:1")
+        assert running is not None
+        await opened.bus.receive([quoting("blue", "platform-Qa1"), new_row("more")])
+        rows, _ = await opened.bus.steer(running.ref)
+        assert texts(rows) == ["more"]
+        await opened.bus.finish(running.ref, [])
+        resumed = await opened.bus.claim("test:1")
+        assert resumed is not None
+        assert resumed.ref.turn == asked.ref.turn
+
+
+async def test_undo_voids_open_questions(open_state: OpenBus) -> None:
+    async with open_state() as opened:
+        await ask(opened, question("a1", "yes", "no"))
+        await opened.bus.receive([new_row("/undo")])
+        command = await opened.bus.claim("test:1")
+        assert command is not None
+        await opened.bus.finish(command.ref, [NewLine(LineKind.UNDONE, {"from": 1, "through": 9})])
+        assert (await opened.bus.answer("a1", "test:1", "yes")).suspension is None
