@@ -1,10 +1,7 @@
 """Faults around a whole gateway: a disk that takes nothing, damaged rows, cancellations that leak."""
 
 import asyncio
-import logging
 import sqlite3
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import anyio
 import pytest
@@ -17,50 +14,11 @@ from nanobee.messages import OutboundPart
 from nanobee.testing.gateway_rig import GatewayRig
 from nanobee.testing.memory_channel import MemoryChannel
 from nanobee.testing.model_server import ModelServer
-from nanobee.testing.strict_history import StrictHistory
-from nanobee.testing.watch import Watch
 from nanobee.tools.decorator import tool
 from nanobee.tools.tool import ToolContext
+from tests.gateway.conftest import Logged
 from tests.gateway.disk import FULL, READ_ONLY, failing_disk
 from tests.gateway.test_turns import LIMIT_SECONDS, last_user
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    async with ModelServer(history=StrictHistory(alternate=True)) as running:
-        yield running
-
-
-@pytest.fixture
-def rig(server: ModelServer, tmp_path: Path) -> GatewayRig:
-    return GatewayRig(tmp_path, server.base_url)
-
-
-class Logged(logging.Handler):
-    """What was logged, and a way to wait for it."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.texts: list[str] = []
-        self._watch = Watch()
-        self._loop = asyncio.get_running_loop()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
-        self._loop.call_soon_threadsafe(self._watch.notify)
-
-    async def wait(self, text: str, count: int = 1) -> None:
-        """Wait until so many lines with `text` were logged."""
-        await self._watch.until(lambda: sum(text in line for line in self.texts) >= count)
-
-
-@pytest.fixture
-async def logged() -> AsyncIterator[Logged]:
-    handler = Logged()
-    logging.getLogger("nanobee").addHandler(handler)
-    yield handler
-    logging.getLogger("nanobee").removeHandler(handler)
-
 
 # A disk that takes nothing
 
@@ -181,7 +139,7 @@ async def test_o35_a_a_damaged_part_is_told_of_and_stops_no_other(
             assert damaged.text == DAMAGED
             assert good.text.endswith("two")
             assert channel.sent_to("2")[0].text.endswith("good")
-            assert any("memory:1 is damaged" in text for text in logged.texts)
+            assert logged.count("memory:1 is damaged")
 
 
 @pytest.mark.parametrize("column", ["message", "payload"])
