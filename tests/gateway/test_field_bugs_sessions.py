@@ -149,11 +149,14 @@ async def test_o13_a_damaged_file_costs_what_is_damaged_and_nothing_that_comes_a
 class CountingFile:
     """A session file that counts what is read of it."""
 
-    def __init__(self, file: IO[bytes], reads: "Reads") -> None:
+    def __init__(self, path: Path, file: IO[bytes], reads: "Reads") -> None:
+        self._path = path
         self._file = file
         self._reads = reads
 
     def read(self, size: int = -1) -> bytes:
+        if size != 1:  # more than a look at how the file ends
+            self._reads.before_read(self._path)
         data = self._file.read(size)
         self._reads.bytes += len(data)
         return data
@@ -188,14 +191,13 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bytes = self.lines = 0
-        self.before_open: Callable[[Path], None] = lambda path: None
+        self.before_read: Callable[[Path], None] = lambda path: None
         path_open, from_json = Path.open, Line.from_json
 
         def counting_open(path: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
             if path.suffix != ".jsonl" or mode != "rb" or is_of_the_search_index():
                 return path_open(path, mode, *arguments, **options)
-            self.before_open(path)
-            return CountingFile(path_open(path, mode, *arguments, **options), self)
+            return CountingFile(path, path_open(path, mode, *arguments, **options), self)
 
         def counting_from_json(text: str | bytes) -> Line:
             self.lines += not is_of_the_search_index()
@@ -276,7 +278,7 @@ async def test_o15_while_a_long_session_is_read_another_is_answered(
                 traceback.print_stack()
                 assert may_read.wait(LIMIT_SECONDS)
 
-        reads.before_open = wait
+        reads.before_read = wait
         async with rig.open(memory) as (_, channel):
             await channel.say("slow", chat_id="1")
             await channel.say("quick", chat_id="2")
