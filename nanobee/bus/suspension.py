@@ -1,6 +1,5 @@
 """Suspension: a question that waits for a person, and its answer."""
 
-import secrets
 from dataclasses import dataclass
 
 from nanobee.chat import ToolCall
@@ -49,4 +48,6 @@ class Answered:
 
 def create_suspension_id() -> str:
     """Four letters and digits without look-alikes; the table refuses the rare repeat."""
+    import secrets  # 10 ms that a start need not pay
+
     return "".join(secrets.choice("abcdefghkmnpqrstuvwxyz23456789") for _ in range(4))
