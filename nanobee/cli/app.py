@@ -11,8 +11,10 @@ from nanobee.cli.chaos import chaos
 from nanobee.cli.faults import CommandGroup
 from nanobee.cli.gateway import gateway
 from nanobee.cli.init import init
+from nanobee.cli.memory import memory
 from nanobee.cli.models import models
 from nanobee.cli.sessions import sessions
+from nanobee.cli.sessions_files import export, prune, redact, remove
 from nanobee.cli.status import status
 from nanobee.cli.terminal import cli
 
@@ -33,7 +35,12 @@ app.command()(status)
 app.command()(channels)
 app.add_typer(models, name="models")
 app.add_typer(bus, name="bus")
+sessions.command("export")(export)
+sessions.command("rm")(remove)
+sessions.command("prune")(prune)
+sessions.command("redact")(redact)
 app.add_typer(sessions, name="sessions")
+app.add_typer(memory, name="memory")
 app.command()(chaos)
 
 

@@ -4,9 +4,8 @@ The one writer that may change HISTORY.md. The lines stay in their session files
 `nanobee sessions redact` removes them; context, search and consolidation skip them.
 """
 
-import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +20,7 @@ from nanobee.memory.scope import Scope
 from nanobee.memory.words import normalize
 from nanobee.sessions.files import SessionFiles
 from nanobee.sessions.forward import read_forward
+from nanobee.sessions.removal import texts
 
 MIN_CHARS = 2
 """A shorter text is in everything."""
@@ -174,20 +174,4 @@ class Forgetting:
 
 def _all_text(line: Line) -> str:
     """Every text in a line, as it was said."""
-    return "\n".join(_texts(line.data))
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-        if value.startswith(("{", "[")):
-            try:
-                yield from _texts(json.loads(value))  # a call's arguments
-            except (ValueError, RecursionError):
-                return
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each)
+    return "\n".join(texts(line.data))
