@@ -9,4 +9,10 @@ def main() -> None:
     from nanobee.cli.faults import show_crash
 
     sys.excepthook = show_crash
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        from nanobee.cli.leaving import leave
+
+        leave(end.code)
+        raise
