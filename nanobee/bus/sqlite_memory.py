@@ -32,6 +32,10 @@ class SqliteMemory(SqliteOutbox):
         checkpoint("memory.accepted")
         return is_new
 
+    async def remember_consolidation(self, session_key: str, through: int) -> None:
+        """How far the session's own lines say that it is in memory, for a bus that had lost its count."""
+        await self._writer.submit(lambda tx: consolidation_table.move(tx, session_key, through))
+
     async def finish_consolidation(self, session_key: str, through: int) -> tuple[Line, ...]:
         """The lines up to `through` are in memory. Returns after the commit."""
 

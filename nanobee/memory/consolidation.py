@@ -53,6 +53,10 @@ class Bookkeeping(Journal, Protocol):
         """Store a model's answer for the range behind `after`, once."""
         ...
 
+    async def remember_consolidation(self, session_key: str, through: int) -> None:
+        """How far the session's own lines say that it is in memory."""
+        ...
+
     async def finish_consolidation(self, session_key: str, through: int) -> tuple[Line, ...]:
         """The lines up to `through` are in memory."""
         ...
@@ -120,6 +124,7 @@ class Consolidation:
             after = bookmark.through
             if after is None:
                 after = await self.archive.find_through(session_key)
+                await self.bus.remember_consolidation(session_key, after)
             forgets = self.gates.forgets(scope)
             found = await self._write_next(session_key, scope, after, bookmark, patience)
             if found is None:

@@ -132,6 +132,16 @@ class Index:
         for suffix in ("", "-wal", "-shm"):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
+    @staticmethod
+    def _create(db: sqlite3.Connection) -> None:
+        """Make the tables, unless another thread did so a moment ago."""
+        db.execute("begin immediate")
+        if int(db.execute("pragma user_version").fetchone()[0]) == 0:
+            for statement in TABLES.split(";"):
+                db.execute(statement)
+            db.execute(f"pragma user_version = {VERSION}")
+        db.execute("commit")
+
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         make_private_folder(self.path.parent)
@@ -145,7 +155,7 @@ class Index:
             if found not in (0, VERSION):
                 raise sqlite3.DatabaseError(f"it has the form {found}, this is {VERSION}")
             if found == 0:
-                db.executescript(f"begin immediate; {TABLES} pragma user_version = {VERSION}; commit;")
+                self._create(db)
             yield db
         finally:
             db.close()
