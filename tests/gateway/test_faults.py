@@ -118,30 +118,6 @@ async def test_a_command_that_came_before_the_disk_was_full_is_answered_when_the
 # Damaged rows
 
 
-@pytest.mark.parametrize("payload", ['{"text": null}', "{}", "null", '{"text"', '{"text": "x", "attachments": [1]}'])
-async def test_o35_a_a_damaged_part_is_told_of_and_stops_no_other(
-    rig: GatewayRig, logged: Logged, payload: str
-) -> None:
-    with anyio.fail_after(LIMIT_SECONDS):
-        async with rig.open() as (_, channel):
-            await channel.say("one")
-            await channel.wait_sent()
-        db = sqlite3.connect(rig.settings.state / FILE_NAME)
-        db.execute("update outbox set state = 'ready', payload = ?", (payload,))
-        db.commit()
-        db.close()
-        async with rig.open() as (_, channel):
-            await channel.wait_sent(1)
-            await channel.say("two")
-            await channel.say("good", chat_id="2")
-            await channel.wait_sent(3)
-            damaged, good = channel.sent_to("1")
-            assert damaged.text == DAMAGED
-            assert good.text.endswith("two")
-            assert channel.sent_to("2")[0].text.endswith("good")
-            assert logged.count("memory:1 is damaged")
-
-
 @pytest.mark.parametrize("column", ["message", "payload"])
 async def test_a_damaged_message_is_answered_and_holds_up_no_other(
     rig: GatewayRig, server: ModelServer, column: str
