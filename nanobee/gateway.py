@@ -56,6 +56,10 @@ TURN_SECONDS = 12.0
 """How long a stop waits for the turns that run."""
 SEND_SECONDS = 5.0
 """How long a stop waits for the sends that are under way or ready."""
+MEMORY_SECONDS = 10.0
+"""How long a terminal that was left waits for what was said in it to be remembered."""
+LOOK_SECONDS = 0.5
+"""Of that, how long the turn whose answer was just sent may take to hand it over."""
 CLOSE_SECONDS = 5.0
 """How long a stop waits for the model's connections to close."""
 FIRST_PAUSE_SECONDS = 1.0
@@ -80,14 +84,17 @@ class Gateway:
         self._switchboard.row_arriving()
         self._switchboard.outbox_ready(Address.from_session_key(session_key))
 
-    async def wind_down(self, turn_seconds: float) -> None:
+    async def wind_down(self, turn_seconds: float, memory_seconds: float = 0) -> None:
         """Accept nothing more, let turns end for so long, and send what is ready, while channels still live.
 
-        Turns that do not end in time are handed back: the next start goes on with them.
+        Turns that do not end in time are handed back: the next start goes on with them. What is on
+        its way into memory has `memory_seconds`; a call to a model that is cut off was for nothing.
         """
         self.bus.stop_receiving()
         with anyio.CancelScope(shield=True):
-            await self._switchboard.dispatcher.drain(turn_seconds)
+            await self._switchboard.dispatcher.drain(max(turn_seconds, min(memory_seconds, LOOK_SECONDS)))
+            with anyio.move_on_after(memory_seconds):
+                await self.agent.memory.consolidator.wait_idle()
             self._turns.scope.cancel()
             with anyio.move_on_after(CLOSE_SECONDS):
                 await self._turns.ended.wait()
@@ -335,7 +342,7 @@ async def run_gateway(
                 try:
                     failure = await LocalClient(own).show(remote, foreground, ChannelInbox(gateway.bus, own))
                 finally:
-                    await gateway.wind_down(0)
+                    await gateway.wind_down(0, MEMORY_SECONDS)
                 tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
