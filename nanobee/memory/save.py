@@ -7,12 +7,22 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from nanobee.memory.memory_file import HEADING
+
 MAX_ENTRY_CHARS = 2_000
 MAX_NOTE_CHARS = 500
 MAX_UPDATE_CHARS = 40_000
 """Of a MEMORY.md that is looked at at all; how long it may be is a setting."""
 MAX_PROMOTED = 20
 MAX_DEPTH = 6
+MIN_ECHO_CHARS = 20
+DESCRIPTIONS = (
+    "What happened, in one to five sentences.",
+    "The whole new MEMORY.md; left out if nothing changes.",
+    "One line for today's notes, or empty.",
+    "Numbers of the short-lived notes that last.",
+)
+"""Of the fields, in their order."""
 _PAGE = re.compile(r"<(?:!doctype|html|head|body|script)\b", re.IGNORECASE)
 _FENCE = re.compile(r"\A\s*```[a-z]*\n(.*)\n```\s*\Z", re.DOTALL)
 
@@ -66,28 +76,41 @@ def _refuse_page(text: object) -> object:
     return text
 
 
+def _refuse_echo(text: object) -> object:
+    """Small models give back what they were told."""
+    if isinstance(text, str):
+        for line in text.split("\n"):
+            said = line.strip(" -*#\t")
+            if len(said) >= MIN_ECHO_CHARS and (said in INSTRUCTION or any(said in text for text in DESCRIPTIONS)):
+                raise ValueError("this repeats the instruction")
+    return text
+
+
 def _entry_text(value: object) -> object:
-    text = _refuse_page(_as_text(value))
+    text = _refuse_echo(_refuse_page(_as_text(value)))
     if not isinstance(text, str) or not any(character.isalnum() for character in text):
         raise ValueError("it says nothing")
     return text.strip()[:MAX_ENTRY_CHARS]
 
 
 def _note_text(value: object) -> object:
-    text = _refuse_page(_as_text(value))
+    text = _refuse_echo(_refuse_page(_as_text(value)))
     return text.strip()[:MAX_NOTE_CHARS] if isinstance(text, str) else ""
 
 
 def _update_text(value: object) -> object:
-    text = _refuse_page(_as_text(value))
+    text = _refuse_echo(_refuse_page(_as_text(value)))
     return clean_update(text) if isinstance(text, str) else None
 
 
 def clean_update(text: str) -> str:
-    """A MEMORY.md as a model wrote it, without the code fence around it and with one newline at its end."""
+    """A MEMORY.md as a model wrote it: without a code fence around it, with a heading, and one newline at its end."""
     fenced = _FENCE.match(text)
-    inner = (fenced[1] if fenced else text).replace("\r\n", "\n").replace("\x00", "\ufffd")
-    return f"{inner.strip()}\n" if inner.strip() else ""
+    inner = (fenced[1] if fenced else text).replace("\r\n", "\n").replace("\x00", "\ufffd").strip()
+    if not inner:
+        return ""
+    has_heading = any(line.startswith("#") for line in inner.split("\n"))
+    return f"{inner}\n" if has_heading else f"{HEADING}\n\n{inner}\n"
 
 
 def _numbers(value: object) -> object:
@@ -102,18 +125,12 @@ def _numbers(value: object) -> object:
 class SaveMemory(BaseModel):
     """Save what is worth remembering of the conversation."""
 
-    history_entry: Annotated[str, BeforeValidator(_entry_text)] = Field(
-        description="What happened, in one to five sentences."
-    )
+    history_entry: Annotated[str, BeforeValidator(_entry_text)] = Field(description=DESCRIPTIONS[0])
     memory_update: Annotated[str | None, BeforeValidator(_update_text)] = Field(
-        default=None, description="The whole new MEMORY.md; left out if nothing changes."
+        default=None, description=DESCRIPTIONS[1]
     )
-    daily_note: Annotated[str, BeforeValidator(_note_text)] = Field(
-        default="", description="One line for today's notes, or empty."
-    )
-    promote: Annotated[Sequence[str], BeforeValidator(_numbers)] = Field(
-        default=(), description="Numbers of the short-lived notes that last."
-    )
+    daily_note: Annotated[str, BeforeValidator(_note_text)] = Field(default="", description=DESCRIPTIONS[2])
+    promote: Annotated[Sequence[str], BeforeValidator(_numbers)] = Field(default=(), description=DESCRIPTIONS[3])
 
 
 def bounded_type(max_update_chars: int) -> type[SaveMemory]:

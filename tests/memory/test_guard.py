@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanobee.arguments import validate_arguments
+from nanobee.errors import ToolError
 from nanobee.memory.guard import MAX_CONFIRMED_SHARE, find_loss, fits, needs_asking, settle
-from nanobee.memory.save import clean_update
+from nanobee.memory.save import DESCRIPTIONS, SaveMemory, clean_update
 from nanobee.memory.transcript import Said
 from nanobee.memory.trust import Origins
 from nanobee.testing.gateway_rig import GatewayRig
@@ -87,8 +89,22 @@ def test_whatever_a_model_gives_no_more_is_lost_than_the_guard_allows(base: list
 
 
 @pytest.mark.parametrize("text", ["```markdown\n- a\n```", "```\n- a\n```\n", "\n\n- a", "- a\r\n"])
-def test_a_fence_around_the_whole_text_is_no_part_of_it(text: str) -> None:
-    assert clean_update(text) == "- a\n"
+def test_a_fence_around_the_whole_text_is_no_part_of_it_and_a_heading_stands_above(text: str) -> None:
+    assert clean_update(text) == "# Memory\n\n- a\n"
+    assert clean_update("## Mine\n- a") == "## Mine\n- a\n"
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [
+        {"history_entry": DESCRIPTIONS[1]},
+        {"history_entry": "ok", "memory_update": "- You keep the long-term memory of an assistant."},
+        {"history_entry": "ok", "daily_note": DESCRIPTIONS[2]},
+    ],
+)
+def test_what_repeats_the_instruction_is_refused(saved: dict[str, str]) -> None:
+    with pytest.raises(ToolError, match="repeats the instruction"):
+        validate_arguments(SaveMemory, saved)
 
 
 def test_only_what_a_tool_alone_said_is_marked(fake_time: FakeTime) -> None:
