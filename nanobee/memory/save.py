@@ -14,6 +14,8 @@ MAX_NOTE_CHARS = 500
 MAX_UPDATE_CHARS = 40_000
 """Of a MEMORY.md that is looked at at all; how long it may be is a setting."""
 MAX_PROMOTED = 20
+MIN_BOUND = 80
+"""Characters that each text may have, however little room there is."""
 MAX_DEPTH = 6
 MIN_ECHO_CHARS = 20
 DESCRIPTIONS = (
@@ -133,12 +135,15 @@ class SaveMemory(BaseModel):
     promote: Annotated[Sequence[str], BeforeValidator(_numbers)] = Field(default=(), description=DESCRIPTIONS[3])
 
 
-def bounded_type(max_update_chars: int) -> type[SaveMemory]:
-    """SaveMemory with bounds in its schema, for servers that hold it by a grammar; what is longer is not refused."""
+def bounded_type(max_update_chars: int, room_chars: int) -> type[SaveMemory]:
+    """SaveMemory with bounds in its schema, for servers that hold it by a grammar; what is longer is not refused.
+
+    `room_chars` is what the whole answer may have.
+    """
     bounds: dict[str, dict[str, Any]] = {
-        "history_entry": {"maxLength": MAX_ENTRY_CHARS},
-        "memory_update": {"maxLength": max_update_chars},
-        "daily_note": {"maxLength": MAX_NOTE_CHARS},
+        "history_entry": {"maxLength": min(MAX_ENTRY_CHARS, max(room_chars // 3, MIN_BOUND))},
+        "memory_update": {"maxLength": min(max_update_chars, max(room_chars // 2, MIN_BOUND))},
+        "daily_note": {"maxLength": min(MAX_NOTE_CHARS, max(room_chars // 6, MIN_BOUND))},
         "promote": {"maxItems": MAX_PROMOTED},
     }
 

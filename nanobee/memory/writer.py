@@ -47,8 +47,8 @@ FIXED_TOKENS = 1_200
 ANSWER_SHARE = 0.25
 """Of the model's window, that the answer may need."""
 NEARLY_FULL = 0.85
-MIN_UPDATE_CHARS = 400
-CHARS_PER_TOKEN = 3
+CHARS_PER_TOKEN = 2
+"""Cautiously, for any language."""
 
 CountCall = Callable[[], Awaitable[bool]]
 """Counts one model call; False where the day's limit is reached."""
@@ -174,9 +174,8 @@ class MemoryWriter:
     async def _ask(self, model: Model, material: Material, hint: str) -> SaveMemory:
         text = write_material(material.memory, material.notes, material.transcript, hint)
         messages = [ChatMessage("system", INSTRUCTION), ChatMessage("user", text)]
-        room = int(model.context_tokens * ANSWER_SHARE) * CHARS_PER_TOKEN - 1_000
-        bound = max(min(room, 2 * self._settings.max_memory_chars), MIN_UPDATE_CHARS)
-        return await ask(model, messages, bounded_type(bound))
+        room = int(model.context_tokens * ANSWER_SHARE) * CHARS_PER_TOKEN
+        return await ask(model, messages, bounded_type(2 * self._settings.max_memory_chars, room))
 
     def _objection(self, base: str, update: str) -> str:
         limit = self._settings.max_memory_chars
