@@ -12,7 +12,7 @@ MAX_DELAY_SECONDS = 0.02
 """Before an answer begins."""
 SLOW_SECONDS = 2.5
 """How long a message makes the model think that is to be stopped."""
-STREAM_WORDS, STREAM_SECONDS = 12, 0.045
+STREAM_WORDS, STREAM_SECONDS = 12, 0.06
 """A streamed answer has so many words more, so far apart: in all, longer than a channel waits for a first frame."""
 PART_CHARS = 3_000
 """Two of these are too long for one Telegram message, so that each paragraph makes a part."""
