@@ -6,7 +6,6 @@ from functools import partial
 
 import anyio
 
-from nanobee.messages import JsonObject
 from nanobee.testing.chaos.arena import Arena
 from nanobee.testing.chaos.log import Said
 from nanobee.testing.chaos.marks import BotText, TextKind, read_bot_text
@@ -117,7 +116,7 @@ class People:
         )
 
 
-def _whole(value: JsonObject | object, key: str) -> int:
+def _whole(value: object, key: str) -> int:
     found = value.get(key) if isinstance(value, Mapping) else None
     assert isinstance(found, int), f"no {key}"
     return found
