@@ -13,5 +13,5 @@ def test_the_page_is_made_from_the_code(source_root: Path) -> None:
 def test_every_command_that_reads_a_configuration_takes_one() -> None:
     sections = build_docs().split("\n## ")[1:]
     without = {section.partition("\n")[0] for section in sections if "`--config FILE`" not in section}
-    groups = {"`nanobee`", "`nanobee models`", "`nanobee bus`", "`nanobee sessions`"}
+    groups = {"`nanobee`", "`nanobee models`", "`nanobee bus`", "`nanobee sessions`", "`nanobee memory`"}
     assert without == {*groups, "`nanobee models get`", "`nanobee chaos`"}
