@@ -1,5 +1,6 @@
 """Status: what a running gateway tells about itself, as a file in its state folder."""
 
+import errno
 import json
 import os
 import tempfile
@@ -13,6 +14,7 @@ from nanobee.logs import MAX_RECENT, RecentError
 from nanobee.secrets import redact
 
 FILE_NAME = "status.json"
+PROBE_BYTES = 16 * 1024
 MAX_TEXT_CHARS = 300
 """Of one error or detail: it is a line for people."""
 
@@ -58,6 +60,22 @@ def write_status(state: Path, status: GatewayStatus) -> None:
             raise
     except OSError as error:
         raise StateError(f"the status in {state} cannot be written: {error.strerror}") from error
+
+
+def check_disk(state: Path) -> None:
+    """See whether the state folder's disk takes anything, with a file that has no name and is gone at once.
+
+    Raises:
+        StateError: it does not; a gateway acknowledges nothing until it does.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=state, buffering=0) as file:
+            if file.write(bytes(PROBE_BYTES)) != PROBE_BYTES:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except (FileNotFoundError, PermissionError):
+        return  # nothing was set up here yet, or it is somebody else's
+    except OSError as error:
+        raise StateError(f"{state} cannot be written: {error.strerror}") from error
 
 
 def read_status(state: Path) -> GatewayStatus | None:

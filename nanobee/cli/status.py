@@ -97,11 +97,11 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 
 def look(state: Path) -> Findings:
-    """Read the state folder from outside; changes nothing in it."""
+    """Read the state folder from outside; leaves it as it is."""
     from nanobee.bus.holder import holder_pid
     from nanobee.bus.overview import read_overview
     from nanobee.errors import StateError
-    from nanobee.status import read_status
+    from nanobee.status import check_disk, read_status
 
     faults = []
     try:
@@ -113,6 +113,10 @@ def look(state: Path) -> Findings:
         overview = read_overview(state)
     except StateError as error:
         overview = None
+        faults.append(str(error))
+    try:
+        check_disk(state)
+    except StateError as error:
         faults.append(str(error))
     return Findings(holder_pid(state), report, overview, tuple(faults))
 
