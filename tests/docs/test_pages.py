@@ -20,6 +20,7 @@ PAGES = (
     "docs/chaos.md",
     "docs/cli.md",
     "docs/configuration.md",
+    "docs/memory.md",
 )
 
 
