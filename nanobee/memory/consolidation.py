@@ -7,13 +7,14 @@ source, and only then the pointer moves. A repeat applies the stored answer and 
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 from anyio import to_thread
 
 from nanobee.bus.consolidation_table import Bookmark
 from nanobee.bus.lines import Line
+from nanobee.config_memory import MemorySettings
 from nanobee.errors import ContextLengthError, StructuredError
 from nanobee.memory.accepted import Accepted
 from nanobee.memory.archive import Archive, Journal
@@ -22,9 +23,10 @@ from nanobee.memory.memory import Memories
 from nanobee.memory.part import Part
 from nanobee.memory.scope import Scope
 from nanobee.memory.transcript import write_raw_entry, write_transcript
-from nanobee.memory.trust import Origins
-from nanobee.memory.writer import Material, MemoryWriter, Written
 from nanobee.providers.model import Model
+
+if TYPE_CHECKING:
+    from nanobee.memory.writer import Material, Written
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +104,7 @@ class Consolidation:
     bus: Bookkeeping
     archive: Archive
     memories: Memories
-    writer: MemoryWriter
+    settings: MemorySettings
     choose_model: ChooseModel
     gates: Gates = field(default_factory=Gates)
     _limit: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_AT_ONCE))
@@ -141,6 +143,10 @@ class Consolidation:
             report = Report(report.parts + 1, report.raw_parts + is_raw)
         return report
 
+    def threshold(self, model: Model) -> int:
+        """Tokens of a conversation that are enough for a call."""
+        return min(self.settings.consolidate_after_tokens, model.context_tokens // 2)
+
     async def settle(self, session_key: str) -> None:
         """Apply an answer that was accepted and may not be in all files yet.
 
@@ -162,14 +168,17 @@ class Consolidation:
         self, session_key: str, scope: Scope, after: int, bookmark: Bookmark, patience: int
     ) -> tuple[Part, Accepted | None, bool] | None:
         """The next part and what of it is to be remembered; nothing for a part that says nothing."""
+        from nanobee.memory.writer import Material, MemoryWriter  # with its tool, not before it is called
+
         model = await self.choose_model()
-        enough = self.writer.threshold(model) * patience
+        enough = self.threshold(model) * patience
+        writer = MemoryWriter(self.settings, self.memories.clock, self.bus.count_memory_call)
         memory = self.memories.of(scope)
         now = self.memories.clock.now()
         base = await to_thread.run_sync(memory.facts.read)
         notes = await to_thread.run_sync(memory.misc.entries, now)
         lasting = [note.text for note in notes if note.is_trusted]
-        room = self.writer.room(model, base, lasting)
+        room = writer.room(model, self.threshold(model), base, lasting)
         while True:
             part = await self.archive.next_part(session_key, after, bookmark, room, enough)
             if part is None or not (part.tokens >= enough or part.last <= bookmark.wanted):
@@ -180,7 +189,7 @@ class Consolidation:
             source = Source(session_key, part.first, part.last)
             try:
                 async with self._limit:
-                    written = await self.writer.write(model, material)
+                    written = await writer.write(model, material)
             except ContextLengthError as error:
                 if room // 2 >= MIN_PART_TOKENS:
                     room //= 2
@@ -193,7 +202,9 @@ class Consolidation:
             return part, Accepted(scope.key, source, part.at, write_raw_entry(part.said)), True
 
 
-def _accept(scope: Scope, source: Source, part: Part, material: Material, written: Written) -> Accepted:
+def _accept(scope: Scope, source: Source, part: Part, material: "Material", written: "Written") -> Accepted:
+    from nanobee.memory.trust import Origins
+
     origins = Origins(part.said)
     assert part.at is not None
     base = material.memory

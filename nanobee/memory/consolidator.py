@@ -104,7 +104,7 @@ class Consolidator:
             if watch.counted < 0:
                 watch.counted = (await self.consolidation.bus.bookmark(session.key)).through or 0
                 watch.tokens = 0
-            threshold = self.consolidation.writer.threshold(await self.consolidation.choose_model())
+            threshold = self.consolidation.threshold(await self.consolidation.choose_model())
         except NanobeeError as error:
             logger.warning("%s: not looked at for memory: %s", session.key, error)
             return

@@ -4,18 +4,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
 from nanobee.memory.entries import Tier
-from nanobee.memory.index import Index
-from nanobee.memory.indexed import IndexedFile, memory_files
 from nanobee.memory.lock import FOLDER
 from nanobee.memory.memory import Memories
 from nanobee.memory.scope import Scope
-from nanobee.memory.search import Matches, Query, search
 from nanobee.sessions.files import SessionFiles
+
+if TYPE_CHECKING:
+    from nanobee.memory.index import Index
+    from nanobee.memory.search import Matches, Query
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ MAX_THREADS = 2
 class Found:
     """What a search gave."""
 
-    matches: Matches
+    matches: "Matches"
     is_complete: bool
     """False while the index is being built: there may be more."""
 
@@ -42,7 +43,7 @@ class Finder:
     memories: Memories
     files: SessionFiles
     state: Path
-    _indexes: dict[str, Index] = field(default_factory=dict)
+    _indexes: "dict[str, Index]" = field(default_factory=dict)
     _changed: dict[str, set[str]] = field(default_factory=dict)
     """Sessions by scope whose files have changed since they were indexed."""
     _anew: set[str] = field(default_factory=set)
@@ -63,7 +64,7 @@ class Finder:
         with self._lock:
             self._changed.setdefault(scope.key, set())
 
-    async def find(self, scope: Scope, query: Query) -> Found:
+    async def find(self, scope: Scope, query: "Query") -> Found:
         """Search one scope.
 
         Raises:
@@ -75,13 +76,17 @@ class Finder:
         """Do blocking work in one of the threads for searches; who is cancelled does not wait for its end."""
         return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._searches)
 
-    def find_now(self, scope: Scope, query: Query) -> Found:
+    def find_now(self, scope: Scope, query: "Query") -> Found:
         """`find`, blocking."""
+        from nanobee.memory.search import search  # not before somebody searches
+
         is_complete = self.update(scope, UPDATE_SECONDS)
         return Found(search(self.index(scope), query, self.memories.clock.now()), is_complete)
 
-    def index(self, scope: Scope) -> Index:
+    def index(self, scope: Scope) -> "Index":
         """The index of a scope."""
+        from nanobee.memory.index import Index  # not before somebody searches
+
         with self._lock:
             path = self.state / FOLDER / f"{scope.file_name}.db"
             return self._indexes.setdefault(scope.key, Index(path, self._stopped.is_set))
@@ -92,6 +97,8 @@ class Finder:
         Raises:
             StateError: the index cannot be written.
         """
+        from nanobee.memory.indexed import IndexedFile, memory_files
+
         self._list_sessions()
         with self._lock:
             changed = self._changed.pop(scope.key, set())

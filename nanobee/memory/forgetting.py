@@ -20,7 +20,7 @@ from nanobee.memory.scope import Scope
 from nanobee.memory.words import normalize
 from nanobee.sessions.files import SessionFiles
 from nanobee.sessions.forward import read_forward
-from nanobee.sessions.removal import texts
+from nanobee.sessions.texts import texts
 
 MIN_CHARS = 2
 """A shorter text is in everything."""

@@ -21,16 +21,15 @@ from nanobee.memory.finder import Finder
 from nanobee.memory.forgetting import Forgetting, SessionWriter, Wanted
 from nanobee.memory.lock import WriterLock
 from nanobee.memory.memory import Memories
-from nanobee.memory.recall import Recall, recall
 from nanobee.memory.scope import Scope, Scopes
-from nanobee.memory.tidying import tidy
-from nanobee.memory.writer import MemoryWriter
 from nanobee.messages import RESERVED_CHANNELS
 from nanobee.sessions.files import SessionFiles
 from nanobee.sessions.session import Session
 
 logger = logging.getLogger(__name__)
 
+FIRST_TIDY_SECONDS = 5.0
+"""After a start, which has enough to do."""
 TIDY_SECONDS = 3600.0
 """Between two looks at what has expired."""
 INDEX_SECONDS = 1.0
@@ -99,6 +98,8 @@ class MemoryKeeper:
         """What of memory fits a message, as it stands beside it; empty where nothing does, or it takes too long."""
         if not self.settings.recall or len(text) < MIN_RECALL_CHARS or not _is_remembered(session_key):
             return ""
+        from nanobee.memory.recall import Recall, recall  # not before somebody says something worth it
+
         scope = self.memories.scopes.of(session_key)
         found = Recall()
         with anyio.move_on_after(RECALL_SECONDS):
@@ -148,6 +149,9 @@ class MemoryKeeper:
         return (await self.forgetting.forget(scope, entry.text)).is_anything
 
     async def _keep_tidy(self) -> None:
+        await anyio.sleep(FIRST_TIDY_SECONDS)
+        from nanobee.memory.tidying import tidy
+
         while True:
             for scope in await to_thread.run_sync(self.memories.scopes.all):
                 try:
@@ -197,8 +201,7 @@ class Keeping:
         memories = Memories(self.scopes, WriterLock(self.state), self.clock)
         finder = Finder(memories, self.files, self.state)
         archive = Archive(self.bus, self.files)
-        writer = MemoryWriter(self.settings, self.clock, self._count_call)
-        consolidation = Consolidation(self.bus, archive, memories, writer, self.choose_model)
+        consolidation = Consolidation(self.bus, archive, memories, self.settings, self.choose_model)
 
         def on_forget(scope: Scope, session_keys: Sequence[str]) -> None:
             finder.read_again(scope)
@@ -210,6 +213,3 @@ class Keeping:
         keeper = MemoryKeeper(memories, Consolidator(consolidation), finder, forgetting, self.sessions, self.settings)
         keeper.consolidator.on_change = keeper.note_session
         return keeper
-
-    async def _count_call(self, day: str) -> bool:
-        return await self.bus.count_memory_call(day, self.settings.max_calls_per_day)

@@ -23,7 +23,6 @@ from nanobee.memory.forgetting import Forgetting
 from nanobee.memory.lock import WriterLock
 from nanobee.memory.memory import Memories
 from nanobee.memory.scope import Scope, Scopes
-from nanobee.memory.writer import MemoryWriter
 from nanobee.providers.model import Model
 from nanobee.sessions.files import SessionFiles
 
@@ -81,17 +80,12 @@ async def forgetting(settings: Settings, notices: Notices) -> AsyncIterator[Forg
     files = outside.finder.files
     with hold(settings.state):
         async with open_bus(settings.state, files, notices) as bus:
-            writer = MemoryWriter(settings.memory, outside.memories.clock, _never_counted)
-            consolidation = Consolidation(bus, Archive(bus, files), outside.memories, writer, _no_model)
+            consolidation = Consolidation(bus, Archive(bus, files), outside.memories, settings.memory, _no_model)
 
             def on_change(scope: Scope, session_keys: object) -> None:
                 outside.finder.index(scope).delete()
 
             yield Forgetting(outside.memories, consolidation, bus, files, on_change)
-
-
-async def _never_counted(day: str) -> bool:
-    return False
 
 
 async def _no_model() -> Model:

@@ -9,18 +9,11 @@ from typing import Literal
 from anyio import to_thread
 
 from nanobee.errors import ToolError
-from nanobee.memory.dates import find_spans
 from nanobee.memory.entries import UNVERIFIED, Entry, Source, Tier, one_line
-from nanobee.memory.expiry import read_expiry
 from nanobee.memory.forgetting import MIN_CHARS
-from nanobee.memory.grep import grep
-from nanobee.memory.indexed import memory_files
 from nanobee.memory.keeper import MemoryKeeper
 from nanobee.memory.misc import MiscNote
 from nanobee.memory.scope import Scope
-from nanobee.memory.search import FULL_TIERS, Query
-from nanobee.memory.transcript import said_in
-from nanobee.memory.trust import Origins
 from nanobee.tools.decorator import tool
 from nanobee.tools.tool import Tool, ToolContext
 
@@ -91,6 +84,8 @@ class _Hands:
         return self.keeper.memories.scopes.of(context.session_key)
 
     async def search(self, context: ToolContext, text: str, tier: str, since: str, until: str) -> str:
+        from nanobee.memory.search import FULL_TIERS, Query
+
         scope = self._scope(context)
         if len(text) > 2 and text.startswith("/") and text.endswith("/"):
             return await self._grep(scope, text[1:-1], tier)
@@ -107,6 +102,8 @@ class _Hands:
     def _day(self, text: str, *, is_last: bool) -> datetime | None:
         if not text.strip():
             return None
+        from nanobee.memory.dates import find_spans
+
         clock = self.keeper.memories.clock
         spans = find_spans(text, clock.local(clock.now()).date())
         if not spans:
@@ -124,6 +121,8 @@ class _Hands:
         return f"#{entry.id} {stamp} {entry.tier}: {text}{doubt}{source}"
 
     async def _grep(self, scope: Scope, pattern: str, tier: str) -> str:
+        from nanobee.memory.grep import grep
+
         files = await to_thread.run_sync(self._files, scope, tier)
         lines = await grep(pattern, files)
         rows = [f"{_name(line.path)}:{line.number}: {one_line(line.text)[:MAX_SHOWN_CHARS]}" for line in lines.found]
@@ -133,6 +132,8 @@ class _Hands:
         return "\n".join(rows)
 
     def _files(self, scope: Scope, tier: str) -> Sequence[Path]:
+        from nanobee.memory.indexed import memory_files
+
         own = memory_files(self.keeper.memories.of(scope))
         paths = [file.path for file in own if tier in ("all", file.tier)]
         if tier in ("all", Tier.SESSION):
@@ -140,6 +141,10 @@ class _Hands:
         return paths
 
     async def save(self, context: ToolContext, tier: str, text: str, expires: str) -> str:
+        from nanobee.memory.expiry import read_expiry
+        from nanobee.memory.transcript import said_in
+        from nanobee.memory.trust import Origins
+
         text = one_line(text)
         if not any(character.isalnum() for character in text):
             raise ToolError("there is nothing to remember in an empty text")

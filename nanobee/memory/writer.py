@@ -124,20 +124,16 @@ def _may_pass(error: ProviderError) -> bool:
 class MemoryWriter:
     """Asks the model; the guard has the last word."""
 
-    def __init__(self, settings: MemorySettings, clock: Clock, count: Callable[[str], Awaitable[bool]]) -> None:
+    def __init__(self, settings: MemorySettings, clock: Clock, count: Callable[[str, int], Awaitable[bool]]) -> None:
         self._settings = settings
         self._clock = clock
         self._count = count
 
-    def threshold(self, model: Model) -> int:
-        """Tokens of a conversation that are enough for a call."""
-        return min(self._settings.consolidate_after_tokens, model.context_tokens // 2)
-
-    def room(self, model: Model, memory: str, notes: Sequence[str]) -> int:
+    def room(self, model: Model, threshold: int, memory: str, notes: Sequence[str]) -> int:
         """Tokens of a transcript that a request has room for."""
         fixed = FIXED_TOKENS + estimate_tokens(memory) + sum(map(estimate_tokens, notes))
         left = int(model.context_tokens * (1 - ANSWER_SHARE)) - fixed
-        return max(min(left, 2 * self.threshold(model)), model.context_tokens // 8)
+        return max(min(left, 2 * threshold), model.context_tokens // 8)
 
     async def write(self, model: Model, material: Material) -> Written:
         """Ask for what is to be remembered.
@@ -189,7 +185,7 @@ class MemoryWriter:
 
     async def _count_call(self) -> bool:
         day = self._clock.local(self._clock.now()).date().isoformat()
-        return await self._count(day)
+        return await self._count(day, self._settings.max_calls_per_day)
 
 
 def _places(saved: SaveMemory, count: int) -> tuple[int, ...]:

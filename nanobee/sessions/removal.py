@@ -20,6 +20,7 @@ from nanobee.bus.outside import BUSY_SECONDS
 from nanobee.bus.sqlite import FILE_NAME
 from nanobee.errors import BusError, StateError
 from nanobee.sessions.files import BAD_SUFFIX, SessionFiles
+from nanobee.sessions.texts import texts
 
 REDACTED = "redacted"
 """Kind of the line that stands where one was taken out; readers skip it."""
@@ -214,20 +215,3 @@ def _replace(path: Path, data: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
     except OSError as error:
         raise StateError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def texts(value: object) -> Iterator[str]:
-    """Every text inside a JSON value, and inside the JSON that such a text may be."""
-    if isinstance(value, str):
-        yield value
-        if value.startswith(("{", "[")):
-            try:
-                yield from texts(json.loads(value))
-            except (ValueError, RecursionError):
-                return
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from texts(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from texts(each)
