@@ -17,7 +17,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 _IS_SOURCE_TREE = (_ROOT / "nanobee" / "__init__.py").is_file()
 """False where the tests run against an installed wheel, with the source gone."""
 _NO_SKIP = os.environ.get("NANOBEE_NO_SKIP") == "1"
-_PACKAGES = {"tmux": "tmux"}
+_PACKAGES = {"strace": "strace", "tmux": "tmux"}
 """System programs that tests use, and the Debian package that brings each; `.ci/run` installs them all."""
 _missing: set[str] = set()
 
