@@ -107,9 +107,10 @@ async def main(seconds: float) -> bool:
         print(f"{producers:9}   {count.messages / seconds:17.0f}   {per_commit:19.1f}")
     shared = await measure(PRODUCERS[-1], seconds, SLOW_SECONDS)
     alone = await measure(PRODUCERS[-1], seconds, SLOW_SECONDS, max_batch=1)
-    gain = shared.messages / max(alone.messages, 1)
-    print(f"with {SLOW_SECONDS * 1000:.0f} ms more a commit, {PRODUCERS[-1]} producers, messages a second:")
-    print(f"  shared commits {shared.messages / seconds:.0f}, one operation a commit {alone.messages / seconds:.0f}")
+    # In operations: so slow, with so many chats, not one message may come to its end in the time.
+    gain = shared.operations / max(alone.operations, 1)
+    print(f"with {SLOW_SECONDS * 1000:.0f} ms more a commit, {PRODUCERS[-1]} producers, operations a second:")
+    print(f"  shared commits {shared.operations / seconds:.0f}, one for each {alone.operations / seconds:.0f}")
     print(f"operations a commit with {PRODUCERS[-1]} producers: {per_commit:.1f} (at least {MIN_PER_COMMIT:.0f})")
     print(f"gain of shared commits on the slow disk: {gain:.1f} (at least {MIN_GAIN:.0f})")
     return per_commit >= MIN_PER_COMMIT and gain >= MIN_GAIN
