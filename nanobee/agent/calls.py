@@ -62,7 +62,7 @@ class CallRunner:
         cut = calls[-1] if completion.finish_reason is FinishReason.LENGTH else None
         step = _Step([assistant_line(completion, [replace(c, arguments=legal_arguments(c.arguments)) for c in calls])])
         for batch in self._batches(calls):
-            intents = [self._intent(call) for call in batch if call is not cut and not self._is_idempotent(call)]
+            intents = [self._intent(call) for call in batch if call is not cut and self._may_have_effect(call)]
             if intents:
                 await self._record([*step.lines, *intents], step.sends)
                 step = _Step([], questions=step.questions)
@@ -75,7 +75,8 @@ class CallRunner:
         """Take up a turn that was begun before; True means that it sleeps again.
 
         After a crash, calls that were left open are run; one with an intent and no result is
-        not: its outcome is unknown. After a question, its call is repeated with the answer.
+        not, unless its tool may be run again: its outcome is unknown. After a question, its call
+        is repeated with the answer.
         """
         lines = self._session.turn_lines(self._claim.ref.turn)
         answered = {line.data.get("tool_call_id") for line in lines if line.data.get("role") == "tool"}
@@ -87,10 +88,10 @@ class CallRunner:
             if call.id in cut:
                 step.lines.append(_result_line(call, ToolResult(call.id, CUT_CALL, is_error=True)))
                 continue
-            if call.id in begun:
+            if call.id in begun and not self._is_idempotent(call):
                 step.lines.append(_result_line(call, ToolResult(call.id, UNKNOWN_OUTCOME, is_error=True)))
                 continue
-            if not self._is_idempotent(call):
+            if self._may_have_effect(call):
                 await self._record([*step.lines, self._intent(call)], step.sends)
                 step = _Step([], questions=step.questions)
             self._take(step, call, await self._run_one(call))
@@ -163,6 +164,11 @@ class CallRunner:
     def _is_idempotent(self, call: ToolCall) -> bool:
         tool = self._agent.tools.get(call.name)
         return tool is None or tool.is_idempotent
+
+    def _may_have_effect(self, call: ToolCall) -> bool:
+        """What only looks may run beside others and again."""
+        tool = self._agent.tools.get(call.name)
+        return tool is not None and not (tool.is_parallel_safe and tool.is_idempotent)
 
     @staticmethod
     def _intent(call: ToolCall) -> NewLine:

@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from nanobee.bus.holder import holder_pid
 from nanobee.testing.model_server import ModelServer
 from nanobee.testing.telegram_server import TelegramServer
 from tests.cli.conftest import COMMAND
@@ -41,10 +42,14 @@ async def server() -> AsyncIterator[ModelServer]:
 async def calls(
     tmp_path: Path, server: ModelServer, telegram: TelegramServer, program: Callable[[str], str]
 ) -> SystemCalls:
-    """A gateway is asked twice; the first time the model has a file written."""
+    """A gateway is asked twice; the first time the model changes one file and writes another."""
     strace, trace = program("strace"), tmp_path / "trace"
     nanobee = install(tmp_path / "home", server, telegram)
-    server.reply_calls(("write_file", {"path": "note.txt", "content": "EFFECT"}))
+    note = nanobee.home / ".nanobee" / "workspace" / "note.txt"
+    note.parent.mkdir()
+    note.write_text("BEFORE", encoding="utf-8")
+    server.reply_calls(("edit_file", {"path": "note.txt", "old_text": "BEFORE", "new_text": "EFFECT"}))
+    server.reply_calls(("write_file", {"path": "whole.txt", "content": "OVERWRITTEN"}))
     for answer in ANSWERS:
         server.reply_text(answer)
     ann = telegram.private(ANN)
@@ -54,11 +59,11 @@ async def calls(
         for count, question in enumerate(QUESTIONS, 1):
             ann.says(question)
             await telegram.wait_texts(*ANSWERS[:count])
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        (gateway,) = map(int, children.read_text(encoding="ascii").split())
+        gateway = holder_pid(nanobee.state)  # not strace, which would leave it running
+        assert gateway is not None
         os.kill(gateway, signal.SIGTERM)
         await process.wait()
-    assert (nanobee.home / ".nanobee" / "workspace" / "note.txt").read_text(encoding="utf-8") == "EFFECT"
+    assert note.read_text(encoding="utf-8") == "EFFECT"
     return read_trace(trace)
 
 
@@ -76,15 +81,16 @@ async def test_an_update_is_on_disk_before_telegram_is_asked_for_the_ones_after_
         assert received.ended < stored(calls, question, received.ended).ended < asked.begun
 
 
-async def test_an_intent_is_on_disk_before_its_effect_begins(calls: SystemCalls) -> None:
-    asked = calls.find(r"write_file.*EFFECT", "recvfrom")
-    effect = min(
-        calls.find(r"/workspace/[^\"]*note\.txt", "openat", after=asked.ended).begun
-        if any(calls.all(r"/workspace/[^\"]*note\.txt.*O_CREAT", "openat"))
-        else calls.find(r"note\.txt", "rename", "renameat", "renameat2", after=asked.ended).begun,
-        calls.find("EFFECT", "write", after=asked.ended).begun,
-    )
-    assert stored(calls, "tool_started", asked.ended).ended < effect
+@pytest.mark.parametrize(
+    ("tool", "name", "content"), [("edit_file", "note", "EFFECT"), ("write_file", "whole", "OVERWRITTEN")]
+)
+async def test_an_intent_is_on_disk_before_its_effect_begins(
+    calls: SystemCalls, tool: str, name: str, content: str
+) -> None:
+    asked = calls.find(f"{tool}.*{content}", "recvfrom")
+    written = calls.find(f"/workspace/.*{content}", "write", after=asked.ended)
+    placed = calls.find(rf"/workspace.*{name}\.txt", "rename", "renameat", "renameat2", after=asked.ended)
+    assert stored(calls, "tool_started", asked.ended).ended < min(written.begun, placed.begun)
 
 
 async def test_an_answer_is_on_disk_before_it_is_sent(calls: SystemCalls) -> None:
@@ -95,5 +101,5 @@ async def test_an_answer_is_on_disk_before_it_is_sent(calls: SystemCalls) -> Non
 
 
 async def test_a_session_file_is_on_disk_at_the_end(calls: SystemCalls) -> None:
-    last = [call for call in calls.all(r"\.jsonl>.*ANSWER-TWO", "write")][-1]
-    assert calls.find(r"\.jsonl>", *SYNCS, after=last.ended)
+    last = list(calls.all(r"\.jsonl>.*ANSWER-TWO", "write"))[-1]
+    calls.find(r"\.jsonl>", *SYNCS, after=last.ended)
