@@ -5,7 +5,7 @@ from anyio import to_thread
 from nanobee.agent.commands import Command, CommandContext, CommandResult, Commands
 from nanobee.arguments import clean_text
 from nanobee.memory.entries import Entry, Tier
-from nanobee.memory.forgetting import MIN_CHARS
+from nanobee.memory.forgetting import MIN_CHARS, TooWideError
 from nanobee.memory.recall import describe
 from nanobee.memory.scope import Scope
 from nanobee.memory.search import Query
@@ -26,6 +26,10 @@ HOW_TO_FORGET = Phrase(en="/forget TEXT removes what says it.", zh="发送 /forg
 FORGET_USAGE = Phrase(
     en="Write what is to be forgotten: /forget TEXT. Everything that says exactly this is removed.",
     zh="请写明要忘记的内容：/forget 文字。包含这段文字的记忆都会被删除。",
+)
+TOO_WIDE = Phrase(
+    en="That stands in {places} places; nothing was forgotten. Write more of what is to be forgotten.",
+    zh="这段文字出现在 {places} 处，未作任何删除。请写得更具体一些。",
 )
 FORGOTTEN = Phrase(
     en="Forgotten: {facts} facts, {notes} notes, {history} entries of the history; {lines} lines of conversations are "
@@ -74,8 +78,11 @@ async def _forget(context: CommandContext) -> CommandResult:
     if len(text) < MIN_CHARS or not any(character.isalnum() for character in text):
         return CommandResult(FORGET_USAGE.say(language))
     keeper = context.agent.memory
-    gone = await keeper.forgetting.forget(keeper.memories.scopes.of(context.row.session_key), text)
-    if not gone.is_anything:
+    try:
+        gone = await keeper.forgetting.forget(keeper.memories.scopes.of(context.row.session_key), text)
+    except TooWideError as error:
+        return CommandResult(TOO_WIDE.say(language, places=error.places))
+    if not gone.places:
         return CommandResult(NOT_FOUND.say(language))
     counts = {"facts": gone.facts, "notes": gone.notes, "history": gone.history, "lines": gone.lines}
     return CommandResult(FORGOTTEN.say(language, **counts))

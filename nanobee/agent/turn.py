@@ -66,7 +66,9 @@ class Turn:
 
     async def _work(self, calls: CallRunner) -> None:
         max_steps = self.agent.settings.max_steps
-        if not self.chain[0].model.is_tiny:
+        if self.chain[0].model.is_tiny:
+            self.agent.memory.give_way()
+        else:
             said = "\n".join(message_of(row).text for row in self.claim.rows)
             self._recalled = await self.agent.memory.recall(self.session.key, said)
         for step in range(max_steps):

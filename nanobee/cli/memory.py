@@ -215,7 +215,7 @@ async def _forget(settings: "Settings", scope: str, text: str) -> None:
     async with forgetting(settings, notices) as forgetter:
         gone = await forgetter.forget(outside.scope(scope), text)
     counts = {"facts": gone.facts, "notes": gone.notes, "history": gone.history, "lines": gone.lines}
-    typer.echo((FORGOTTEN if gone.is_anything else NOT_FOUND).say(settings.language, **counts))
+    typer.echo((FORGOTTEN if gone.places else NOT_FOUND).say(settings.language, **counts))
 
 
 def _look(settings: "Settings") -> "Outside":

@@ -15,7 +15,7 @@ from anyio import to_thread
 from nanobee.bus.consolidation_table import Bookmark
 from nanobee.bus.lines import Line
 from nanobee.config_memory import MemorySettings
-from nanobee.errors import ContextLengthError, StructuredError
+from nanobee.errors import ContextLengthError, NanobeeError, StructuredError
 from nanobee.memory.accepted import Accepted
 from nanobee.memory.archive import Archive, Journal
 from nanobee.memory.entries import Source
@@ -26,7 +26,7 @@ from nanobee.memory.transcript import write_raw_entry, write_transcript
 from nanobee.providers.model import Model
 
 if TYPE_CHECKING:
-    from nanobee.memory.writer import Material, Written
+    from nanobee.memory.writer import Material, MemoryWriter, Written
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +88,10 @@ class Gates:
         self._forgets[scope.key] = self.forgets(scope) + 1
 
 
+class GaveWayError(NanobeeError):
+    """A model that does one thing at a time is wanted by a turn."""
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What one run did."""
@@ -108,6 +112,12 @@ class Consolidation:
     choose_model: ChooseModel
     gates: Gates = field(default_factory=Gates)
     _limit: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_AT_ONCE))
+    _yielding: set[anyio.CancelScope] = field(default_factory=set)
+
+    def give_way(self) -> None:
+        """A turn begins: calls to an embedded model, which does one thing at a time, are broken off."""
+        for scope in self._yielding:
+            scope.cancel()
 
     async def run(self, session_key: str, patience: int = 1) -> Report:
         """Take in what is due: `patience` times as much as the threshold asks for, or all before a `reset`.
@@ -116,6 +126,7 @@ class Consolidation:
 
         Raises:
             ProviderError: no model answered; nothing was moved.
+            GaveWayError: a turn needs the model; nothing was moved.
             StateError: the disk refuses; what is half applied is completed by the next run.
         """
         report = Report()
@@ -189,7 +200,7 @@ class Consolidation:
             source = Source(session_key, part.first, part.last)
             try:
                 async with self._limit:
-                    written = await writer.write(model, material)
+                    written = await self._write(writer, model, material)
             except ContextLengthError as error:
                 if room // 2 >= MIN_PART_TOKENS:
                     room //= 2
@@ -200,6 +211,16 @@ class Consolidation:
             else:
                 return part, _accept(scope, source, part, material, written), False
             return part, Accepted(scope.key, source, part.at, write_raw_entry(part.said)), True
+
+    async def _write(self, writer: "MemoryWriter", model: Model, material: "Material") -> "Written":
+        with anyio.CancelScope() as scope:
+            if model.is_tiny:
+                self._yielding.add(scope)
+            try:
+                return await writer.write(model, material)
+            finally:
+                self._yielding.discard(scope)
+        raise GaveWayError("a turn needs the model")
 
 
 def _accept(scope: Scope, source: Source, part: Part, material: "Material", written: "Written") -> Accepted:

@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from nanobee.errors import NanobeeError, StateError
-from nanobee.memory.consolidation import Consolidation
+from nanobee.memory.consolidation import Consolidation, GaveWayError
 from nanobee.memory.transcript import cost
 from nanobee.sessions.session import Session
 
@@ -21,6 +21,8 @@ MAX_WATCHED = 4_096
 FIRST_PAUSE_SECONDS = 300.0
 MAX_PAUSE_SECONDS = 6 * 3600.0
 """How long a session is left alone after a model that did not answer; twice as long each time."""
+QUIET_SECONDS = 20.0
+"""How long a session waits for a quiet moment after an embedded model was needed by a turn."""
 PATIENCE_FACTOR = 4
 MAX_PATIENCE = 64
 """How much more a session must have grown for the next call, after a model that gave nothing usable."""
@@ -135,6 +137,10 @@ class Consolidator:
         watch = self._watch(session_key)
         try:
             report = await self.consolidation.run(session_key, watch.patience)
+        except GaveWayError:
+            watch.not_before = anyio.current_time() + QUIET_SECONDS
+            self._later(session_key, QUIET_SECONDS)
+            return
         except NanobeeError as error:
             self._leave_alone(session_key, watch, error)
             return
@@ -157,6 +163,9 @@ class Consolidator:
         watch.not_before = anyio.current_time() + pause
         if error is not None:
             logger.warning("%s: not taken into memory, tried again in %.0f s: %s", session_key, pause, error)
+        self._later(session_key, pause)
+
+    def _later(self, session_key: str, pause: float) -> None:
         if self._tasks is not None:
             self._tasks.start_soon(self._try_again, session_key, pause, name="memory later")
 

@@ -6,12 +6,13 @@ The one writer that may change HISTORY.md. The lines stay in their session files
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from anyio import to_thread
 
 from nanobee.bus.lines import Line, LineKind, NewLine
+from nanobee.errors import NanobeeError
 from nanobee.memory.consolidation import Consolidation
 from nanobee.memory.entries import split_source
 from nanobee.memory.files import read_text, replace_text
@@ -24,6 +25,10 @@ from nanobee.sessions.texts import texts
 
 MIN_CHARS = 2
 """A shorter text is in everything."""
+MAX_PLACES = 300
+"""That a person may forget at once: more are a slip."""
+MAX_MODEL_PLACES = 40
+"""That a model may forget at once."""
 MARK = "[forgotten]"
 """Stands in HISTORY.md where something was."""
 _SENTENCE = re.compile(r".+?(?:[.!?。！？；;|](?=\s|$)|[。！？；]|$)\s*", re.DOTALL)
@@ -50,9 +55,17 @@ class Forgotten:
     """Session lines that nobody reads any more."""
 
     @property
-    def is_anything(self) -> bool:
-        """Whether the text was found anywhere."""
-        return bool(self.facts or self.notes or self.history or self.lines)
+    def places(self) -> int:
+        """All together."""
+        return self.facts + self.notes + self.history + self.lines
+
+
+class TooWideError(NanobeeError):
+    """The text stands in more places than whoever asks may mean; nothing was forgotten."""
+
+    def __init__(self, places: int) -> None:
+        self.places = places
+        super().__init__(f"that text stands in {places:,} places")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +113,11 @@ class Forgetting:
     on_change: Callable[[Scope, Sequence[str]], None]
     """Told of the scope and of its sessions that have new lines, when all is written."""
 
-    async def forget(self, scope: Scope, text: str) -> Forgotten:
+    async def forget(self, scope: Scope, text: str, *, max_places: int = MAX_PLACES) -> Forgotten:
         """Forget a text wherever it stands in the scope's memory and sessions.
 
         Raises:
+            TooWideError: it stands in more places than that.
             StateError: the disk refuses; forgetting again goes on where it ended.
         """
         wanted = Wanted(text)
@@ -111,17 +125,21 @@ class Forgetting:
         gates.note_forget(scope)
         await self._settle(scope)
         async with gates.of(scope):
-            gone = await to_thread.run_sync(self._forget_files, self.memories.of(scope), wanted)
-            lines = 0
-            sessions = []
+            found = await to_thread.run_sync(self._find, self.memories.of(scope), wanted)
+            takebacks: dict[str, list[tuple[NewLine, int]]] = {}
             for key in await to_thread.run_sync(self._sessions, scope):
                 new = await to_thread.run_sync(self._takeback, key, wanted)
                 if new:
-                    await self.bus.append(key, [line for line, _ in new])
-                    lines += sum(count for _, count in new)
-                    sessions.append(key)
-        self.on_change(scope, sessions)
-        return Forgotten(gone.facts, gone.notes, gone.history, lines)
+                    takebacks[key] = new
+            lines = sum(count for new in takebacks.values() for _, count in new)
+            found = replace(found, lines=lines)
+            if found.places > max_places:
+                raise TooWideError(found.places)
+            await to_thread.run_sync(self._forget_files, self.memories.of(scope), wanted)
+            for key, new in takebacks.items():
+                await self.bus.append(key, [line for line, _ in new])
+        self.on_change(scope, list(takebacks))
+        return found
 
     async def _settle(self, scope: Scope) -> None:
         """What was accepted before goes into the files first, so that it can be taken out of them."""
@@ -129,23 +147,25 @@ class Forgetting:
             if self.memories.scopes.of(key).key == scope.key:
                 await self.consolidation.settle(key)
 
-    def _forget_files(self, memory: Memory, wanted: Wanted) -> Forgotten:
+    def _find(self, memory: Memory, wanted: Wanted) -> Forgotten:
+        facts = sum(wanted.is_in(entry.text) for entry in memory.facts.entries())
+        notes = sum(wanted.is_in(note.text) for note in memory.misc.load())
+        for day in memory.daily.days():
+            notes += sum(wanted.is_in(line) for line in memory.daily.read(day).split("\n"))
+        return Forgotten(facts, notes, sum(wanted.is_in(entry.text) for entry in memory.history.entries()))
+
+    def _forget_files(self, memory: Memory, wanted: Wanted) -> None:
         with self.memories.lock.hold(memory.scope):
-            facts = sum(wanted.is_in(entry.text) for entry in memory.facts.entries())
             memory.facts.update(wanted.cut_lines, "forget")
             memory.facts.versions.redact(wanted.cut_lines)
-            notes = [memory.misc.id_of(note) for note in memory.misc.load() if wanted.is_in(note.text)]
-            memory.misc.remove(notes)
-            count = len(notes)
+            memory.misc.remove([memory.misc.id_of(note) for note in memory.misc.load() if wanted.is_in(note.text)])
             for day in memory.daily.days():
                 path = memory.daily.path(day)
                 current = read_text(path)
                 cut = wanted.cut_lines(current)
                 if cut != current:
-                    count += current.count("\n") - cut.count("\n")
                     replace_text(path, cut)
-            history = memory.history.redact(wanted.cut_sentences)
-        return Forgotten(facts, count, history)
+            memory.history.redact(wanted.cut_sentences)
 
     def _sessions(self, scope: Scope) -> list[str]:
         return [key for key in self.files.keys() if self.memories.scopes.of(key).key == scope.key]

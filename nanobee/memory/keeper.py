@@ -79,6 +79,10 @@ class MemoryKeeper:
         if _is_remembered(session.key):
             self.consolidator.look_at(session)
 
+    def give_way(self) -> None:
+        """A turn is about to ask an embedded model, which does one thing at a time."""
+        self.consolidator.consolidation.give_way()
+
     def archive_soon(self, session_key: str) -> None:
         """The conversation has ended (`/new`)."""
         if _is_remembered(session_key):
@@ -146,7 +150,7 @@ class MemoryKeeper:
         entry = next((entry for entry in entries if entry.id == entry_id), None)
         if entry is None:
             return False
-        return (await self.forgetting.forget(scope, entry.text)).is_anything
+        return (await self.forgetting.forget(scope, entry.text)).places > 0
 
     async def _keep_tidy(self) -> None:
         await anyio.sleep(FIRST_TIDY_SECONDS)

@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from nanobee.errors import ToolError
 from nanobee.memory.entries import UNVERIFIED, Entry, Source, Tier, one_line
-from nanobee.memory.forgetting import MIN_CHARS
+from nanobee.memory.forgetting import MAX_MODEL_PLACES, MIN_CHARS, TooWideError
 from nanobee.memory.keeper import MemoryKeeper
 from nanobee.memory.misc import MiscNote
 from nanobee.memory.scope import Scope
@@ -194,20 +194,23 @@ class _Hands:
         what = what.strip().removeprefix("#")
         scope = self._scope(context)
         if what.isdecimal() and len(what) > 6:
-            gone = await self.keeper.forget_entry(scope, int(what))
-            return "It is forgotten." if gone else f"There is no entry #{what} here; memory_search shows the ids."
+            is_gone = await self.keeper.forget_entry(scope, int(what))
+            return "It is forgotten." if is_gone else f"There is no entry #{what} here; memory_search shows the ids."
         if len(what) < MIN_CHARS or not any(character.isalnum() for character in what):
             raise ToolError("name what is to be forgotten by a text that stands in it")
         fitting = await to_thread.run_sync(self.keeper.entries_with, scope, what)
         if len(fitting) > MAX_FORGOTTEN:
             rows = "\n".join(self._show(entry) for entry in fitting[:MAX_FOUND])
             raise ToolError(f"{len(fitting)} entries say that; forget them by id, or with a more exact text:\n{rows}")
-        gone_text = await self.keeper.forgetting.forget(scope, what)
-        if not gone_text.is_anything:
+        try:
+            gone = await self.keeper.forgetting.forget(scope, what, max_places=MAX_MODEL_PLACES)
+        except TooWideError as error:
+            raise ToolError(f"{error}; name more of what is to be forgotten") from None
+        if not gone.places:
             return "Nothing here says that."
         return (
-            f"Forgotten: {gone_text.facts} facts, {gone_text.notes} notes, {gone_text.history} entries of the history, "
-            f"{gone_text.lines} lines of conversations. Do not repeat it."
+            f"Forgotten: {gone.facts} facts, {gone.notes} notes, {gone.history} entries of the history, "
+            f"{gone.lines} lines of conversations. Do not repeat it."
         )
 
 

@@ -1,11 +1,13 @@
 """Forgetting, provenance, versions, and the commands for them."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
 import pytest
 
+from nanobee.bus.lines import Line
 from nanobee.gateway import Gateway
 from nanobee.memory.forgetting import MARK, Wanted
 from nanobee.memory.memory import Memory
@@ -186,3 +188,21 @@ async def test_a_fact_of_a_person_has_no_lines_but_a_hand(told: tuple[Gateway, M
         memory.facts.add_fact("One more", "s")
     origins: list[Origin] = await provenance(gateway).explain("volcanoes")
     assert [(origin.came_by, origin.said) for origin in origins] == [("hand", ())]
+
+
+async def test_a_text_that_is_everywhere_is_not_forgotten_by_a_slip(rig: GatewayRig, server: ModelServer) -> None:
+    server.reply_calls(("memory_forget", {"what": "boxes"}), when=is_chat)
+    server.reply_text("Too much.", when=is_chat)
+    files = SessionFiles(rig.settings.state)
+    at = datetime(2026, 10, 1, tzinfo=UTC)
+    lines = [Line(n, at, None, "message", {"role": "user", "content": f"boxes {n}"}).to_json() for n in range(1, 400)]
+    files.append([("memory:2", line) for line in lines])
+    with anyio.fail_after(LIMIT_SECONDS):
+        async with rig.open() as (_, channel):
+            await say(channel, "please")
+            assert (await say(channel, "/forget boxes")).startswith("That stands in 4")
+            assert "Forgotten: 0 facts, 0 notes, 0 entries of the history; 1 lines" in await say(
+                channel, "/forget boxes 77"
+            )
+    [result] = [m["content"] for m in server.requests[1].messages if m["role"] == "tool"]
+    assert "places; name more" in result

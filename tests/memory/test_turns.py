@@ -4,11 +4,16 @@ from datetime import UTC, datetime, timedelta
 
 import anyio
 
+from nanobee.chat import Completion, CompletionRequest
+from nanobee.gateway import open_gateway, run_channel
 from nanobee.memory.consolidation import MAX_AT_ONCE
 from nanobee.memory.misc import MiscNote
 from nanobee.memory.scope import OWNER_SCOPE
+from nanobee.providers.model import Model
+from nanobee.providers.provider import OnDelta, ignore_delta
 from nanobee.sessions.files import SessionFiles
 from nanobee.testing.gateway_rig import GatewayRig
+from nanobee.testing.memory_channel import MemoryChannel
 from nanobee.testing.model_replies import RecordedRequest
 from nanobee.testing.model_server import ModelServer
 from tests.memory.conftest import LIMIT_SECONDS, LONG, is_chat, is_memory_call, memory_file, read, say, settle
@@ -133,3 +138,66 @@ async def test_what_a_tool_alone_said_is_marked_in_what_the_writer_keeps(rig: Ga
     assert read(memory_file(rig, "MEMORY.md")) == update.replace(claim, f"{claim} (unverified)")
     [day] = memory_file(rig, "daily").iterdir()
     assert f"{claim} (unverified) [memory:1" in read(day)
+
+
+async def test_a_disk_that_refuses_in_the_middle_is_completed_by_the_next_start_without_asking_again(
+    rig: GatewayRig, server: ModelServer
+) -> None:
+    saved = {"history_entry": "They talked.", "memory_update": "# Memory\n\n- tea\n", "daily_note": "boxes at nine"}
+    server.reply_calls(("save_memory", saved), when=is_memory_call)
+    server.reply_calls(("save_memory", {"history_entry": "asked twice"}), when=is_memory_call, times=None)
+    memory_file(rig, "").mkdir(parents=True)
+    memory_file(rig, "daily").write_text("a file where a folder belongs", encoding="utf-8")
+    channel = MemoryChannel()
+    with anyio.fail_after(LIMIT_SECONDS):
+        async with rig.open(channel) as (gateway, _):
+            await say(channel, LONG)
+            await settle(gateway, channel)
+            assert "- tea" in read(memory_file(rig, "MEMORY.md"))
+        memory_file(rig, "daily").unlink()
+        async with rig.open(channel) as (gateway, _):
+            await settle(gateway, channel)
+    assert read(memory_file(rig, "HISTORY.md")).count("They talked.") == 1
+    assert "asked twice" not in read(memory_file(rig, "HISTORY.md"))
+    [day] = memory_file(rig, "daily").iterdir()
+    assert read(day).count("boxes at nine") == 1
+
+
+class OneThingAtATime:
+    """An embedded model: while it writes memory, nobody else is answered."""
+
+    def __init__(self) -> None:
+        self.asked = anyio.Event()
+        self.broken_off = 0
+
+    async def complete(self, request: CompletionRequest, on_delta: OnDelta = ignore_delta) -> Completion:
+        if "<conversation>" not in str(request.messages):
+            return Completion("ok", model="m")
+        self.asked.set()
+        try:
+            await anyio.sleep_forever()
+            raise AssertionError("it sleeps until it is broken off")
+        finally:
+            self.broken_off += 1
+
+    async def aclose(self) -> None:
+        pass
+
+
+async def test_an_embedded_model_writes_memory_when_no_turn_needs_it(rig: GatewayRig) -> None:
+    provider, channel = OneThingAtATime(), MemoryChannel()
+    model = Model(provider, "local/m", "m", 2_048, takes_tools=False, is_tiny=True)
+    with anyio.fail_after(LIMIT_SECONDS):
+        async with (
+            open_gateway(rig.settings, {"memory": channel}, model) as gateway,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(run_channel, gateway, channel)
+            await say(channel, LONG)
+            await provider.asked.wait()
+            await say(channel, "and now?")
+            await settle(gateway, channel)
+            assert provider.broken_off == 1
+            await gateway.wind_down(0)
+            tasks.cancel_scope.cancel()
+    assert read(memory_file(rig, "HISTORY.md")) == ""
