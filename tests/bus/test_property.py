@@ -4,7 +4,7 @@ import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
@@ -176,4 +176,10 @@ class BusLives(BusLife):
 
 
 TestBusLives = BusLives.TestCase
-TestBusLives.settings = settings(settings.get_profile("nanobee"), max_examples=40, stateful_step_count=60)
+TestBusLives.settings = settings(
+    settings.get_profile("nanobee"),
+    max_examples=40,
+    stateful_step_count=60,
+    # Shrinking takes longer than a test may: take this line out to have a failure made small.
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+)
