@@ -102,9 +102,11 @@ class MemoryKeeper:
         """What of memory fits a message, as it stands beside it; empty where nothing does, or it takes too long."""
         if not self.settings.recall or len(text) < MIN_RECALL_CHARS or not _is_remembered(session_key):
             return ""
-        from nanobee.memory.recall import Recall, recall  # not before somebody says something worth it
-
         scope = self.memories.scopes.of(session_key)
+        if not _has_notes(self.memories.scopes.root(scope)):
+            return ""
+        from nanobee.memory.recall import Recall, recall  # not before there is something to recall
+
         found = Recall()
         with anyio.move_on_after(RECALL_SECONDS):
             try:
@@ -179,6 +181,11 @@ class MemoryKeeper:
                 self._changed = anyio.Event()
         finally:
             self.finder.stop()
+
+
+def _has_notes(root: Path) -> bool:
+    """Whether anything was ever written down beside MEMORY.md, which stands in the prompt anyway."""
+    return any((root / name).exists() for name in ("HISTORY.md", "misc.jsonl", "daily"))
 
 
 def _is_remembered(session_key: str) -> bool:
