@@ -36,6 +36,12 @@ class _Step:
     lines: list[NewLine]
     sends: list[NewSend] = field(default_factory=list)
     questions: list[NewSuspension] = field(default_factory=list)
+    pending: list[NewLine] = field(default_factory=list)
+    """The results of calls that asked; they stand in the session only together with their questions."""
+
+    def after_record(self) -> "_Step":
+        """What is left once lines and sends are stored."""
+        return _Step([], questions=self.questions, pending=self.pending)
 
 
 class CallRunner:
@@ -65,7 +71,7 @@ class CallRunner:
             intents = [self._intent(call) for call in batch if call is not cut and self._may_have_effect(call)]
             if intents:
                 await self._record([*step.lines, *intents], step.sends)
-                step = _Step([], questions=step.questions)
+                step = step.after_record()
             show("; ".join(describe_call(call) for call in batch))
             for call, outcome in zip(batch, await self._run_batch(batch, cut), strict=True):
                 self._take(step, call, outcome)
@@ -93,7 +99,7 @@ class CallRunner:
                 continue
             if self._may_have_effect(call):
                 await self._record([*step.lines, self._intent(call)], step.sends)
-                step = _Step([], questions=step.questions)
+                step = step.after_record()
             self._take(step, call, await self._run_one(call))
         return await self._store(step) or await self._take_answers()
 
@@ -122,14 +128,14 @@ class CallRunner:
         question = outcome.question
         pending = NewSuspension(create_suspension_id(), call, question.text, question.choices)
         step.questions.append(pending)
-        step.lines.append(_result_line(call, ToolResult(call.id, PENDING.format(id=pending.id))))
+        step.pending.append(_result_line(call, ToolResult(call.id, PENDING.format(id=pending.id))))
 
     async def _store(self, step: "_Step") -> bool:
         if not step.questions:
             if step.lines:
                 await self._record(step.lines, step.sends)
             return False
-        lines = [*step.lines, NewLine(LineKind.TURN, {"state": TurnState.SUSPENDED})]
+        lines = [*step.lines, *step.pending, NewLine(LineKind.TURN, {"state": TurnState.SUSPENDED})]
         sends = [*step.sends, *(self._ask(question) for question in step.questions)]
         bus = self._agent.around.bus
         self._session.extend(await bus.suspend(self._claim.ref, lines, sends, step.questions))
