@@ -163,30 +163,35 @@ class BusLife(RuleBasedStateMachine):
     def claim_session(self, chat: str, busy: BusyMode = BusyMode.QUEUE) -> None:
         """Ask for a session's next turn, as the dispatcher does."""
         session_key = f"test:{chat}"
+        before = self.queue(session_key)
         claim = self.run(partial(self.bus.claim, session_key, busy=busy))
-        queue = sorted(
-            (row for row in self.rows(session_key) if row.lane and row.state in WAITING), key=lambda r: r.place
-        )
         if session_key in self.running:
             assert claim is None, "a second turn beside a running one"
         elif claim is None:
             self.awake.discard(session_key)
-            assert not queue or queue[0].state == "arriving", f"{queue[0]} is ready, and nobody gets it"
+            head = next(iter(self.queue(session_key)), None)
+            assert head is None or head.state == "arriving", f"{head} is ready, and nobody gets it"
         else:
             self.running[session_key] = claim
-            self.check_claim(claim, queue)
+            self.check_claim(claim, before)
 
-    def check_claim(self, claim: Claim, queue: list[Row]) -> None:
+    def queue(self, session_key: str) -> list[Row]:
+        """What waits in a session, its head first."""
+        waiting = [row for row in self.rows(session_key) if row.lane and row.state in WAITING]
+        return sorted(waiting, key=lambda row: row.place)
+
+    def check_claim(self, claim: Claim, before: list[Row]) -> None:
         """A claim takes the head of its session and says what it did."""
         self.promises.write(claim.ref.session_key, claim.lines)
         own = [row for row in self.rows(claim.ref.session_key) if row.state == "running" and row.lane]
         assert [row.id for row in own] == [row.id for row in claim.rows]
         assert {row.turn for row in own} == {claim.ref.turn}
-        if not claim.is_resumed:
-            last = max((row.lane, row.seq) for row in own)
-            assert all(row.turn is None and (row.lane, row.seq) > last for row in queue), (
-                "an older message was passed over"
-            )
+        if claim.is_resumed:
+            return
+        assert all(row.turn is None for row in before), "a turn that was begun was passed over"
+        last = max((row.lane, row.seq) for row in own)
+        left = [row for row in self.queue(claim.ref.session_key) if row.turn is None]
+        assert all((row.lane, row.seq) > last for row in left), "an older message was passed over"
 
     def pick(self, data: st.DataObject) -> Claim:
         """One of the running turns."""
