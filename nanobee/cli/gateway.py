@@ -1,7 +1,7 @@
 """`nanobee gateway`: every configured channel and the agent, in one process."""
 
 from nanobee.cli.options import ConfigOption, LogLevel, LogLevelOption
-from nanobee.cli.running import load, prepare, run
+from nanobee.cli.running import load, prepare, run, start_quickly
 
 
 def gateway(config: ConfigOption = None, log_level: LogLevelOption = LogLevel.INFO) -> None:
@@ -9,6 +9,7 @@ def gateway(config: ConfigOption = None, log_level: LogLevelOption = LogLevel.IN
 
     It ends on SIGTERM or Ctrl-C. The log goes to standard error.
     """
+    start_quickly()
     settings = load(config)
     if not settings.channels:
         from nanobee.errors import ConfigError

@@ -1,7 +1,9 @@
 """Running: what `nanobee cli` and `nanobee gateway` have in common."""
 
+import gc
 import logging
 import os
+import threading
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
     from nanobee.config import Settings
 
 logger = logging.getLogger(__name__)
+
+START_SECONDS = 2.0
+"""How long a start may go without the garbage collector."""
 
 
 def prepare(settings: "Settings", level: str, log_file: Path | None) -> None:
@@ -28,6 +33,14 @@ def prepare(settings: "Settings", level: str, log_file: Path | None) -> None:
     configure_logs(level, redact, log_file)
     for warning in settings.origin.warnings:
         logger.warning("%s", warning)
+
+
+def start_quickly() -> None:
+    """Leave the garbage collector out of the start: it would look through all modules again and again, for nothing."""
+    gc.disable()
+    timer = threading.Timer(START_SECONDS, gc.enable)
+    timer.daemon = True
+    timer.start()
 
 
 def run(settings: "Settings") -> None:

@@ -6,7 +6,7 @@ import typer
 
 from nanobee.cli.beside import chat
 from nanobee.cli.options import ConfigOption, LogLevel, LogLevelOption
-from nanobee.cli.running import load, prepare
+from nanobee.cli.running import load, prepare, start_quickly
 
 if TYPE_CHECKING:
     from nanobee.config import AgentSettings, PluginSettings, Settings
@@ -42,6 +42,7 @@ def cli(
     """
     if message is not None and not message.strip():
         raise typer.BadParameter("the message is empty", param_hint="--message")
+    start_quickly()
     settings = load(config)
     address = _address(DEFAULT_SESSION if session is None else session)
     section = _section(settings, message, address)
