@@ -15,25 +15,32 @@ MAX_AGE_SECONDS = 24 * 3600.0
 """After a day of tries a part is dead: visible, and resubmittable."""
 
 
-def outgoing(
-    tx: Transaction, address: Address, outcomes: Mapping[int, Callable[[Transaction], None]], now: float
-) -> Outgoing:
-    """Mark the address's first open part as sending; a postponed one holds back those after it.
+Outcomes = Mapping[int, Callable[[Transaction], None]]
+"""What became of parts that were handed out and whose rows do not say so yet, by their ids."""
 
-    `outcomes` are those of parts that were handed out and whose rows do not say so yet.
-    """
+
+def outgoing(tx: Transaction, address: Address, outcomes: Outcomes, now: float) -> Outgoing:
+    """Mark the address's first open part as sending; a postponed one holds back those after it."""
     tx.changed = False
+    head = _settled_head(tx, address, outcomes)
+    if head is None:
+        return Outgoing(None)
+    *columns, state, not_before = head
+    if not_before is not None and not_before > now:
+        return Outgoing(None, next_at=at_from_epoch(not_before))
+    part = outbound_part(tuple(columns), int(columns[-1]) + 1)
+    return Outgoing(_send(tx, part, state, now), may_have_arrived=state == "unknown")
+
+
+def _settled_head(tx: Transaction, address: Address, outcomes: Outcomes) -> tuple[Any, ...] | None:
+    """The address's first open part, once what became of those before it is written."""
     while (head := _head(tx, address)) is not None:
-        *columns, state, not_before = head
-        if state == "sending" and (outcome := outcomes.get(columns[0])) is not None:
-            outcome(tx)
-            tx.changed = True
-            continue
-        if not_before is not None and not_before > now:
-            return Outgoing(None, next_at=at_from_epoch(not_before))
-        part = outbound_part(tuple(columns), int(columns[-1]) + 1)
-        return Outgoing(_send(tx, part, state, now), may_have_arrived=state == "unknown")
-    return Outgoing(None)
+        outcome = outcomes.get(head[0]) if head[-2] == "sending" else None
+        if outcome is None:
+            break
+        outcome(tx)
+        tx.changed = True
+    return head
 
 
 def _send(tx: Transaction, part: OutboundPart, state: str, now: float) -> OutboundPart:
@@ -112,14 +119,16 @@ def is_too_old(tx: Transaction, part: OutboundPart, now: float) -> bool:
     return found is not None and now - found[0] > MAX_AGE_SECONDS
 
 
-def hold_back(tx: Transaction, address: Address, now: float) -> None:
+def hold_back(tx: Transaction, address: Address, outcomes: Outcomes, now: float) -> None:
     """Put the part that was to be sent back: nobody can be reached, and this was no try."""
+    tx.changed = False
+    _settled_head(tx, address, outcomes)
     cursor = tx.db.execute(
         "update outbox set state = 'ready', attempts = case attempts when 0 then 0 else attempts - 1 end,"
         " changed_at = ? where address = ? and state = 'sending'",
         (now, address.session_key),
     )
-    tx.changed = cursor.rowcount > 0
+    tx.changed |= cursor.rowcount > 0
 
 
 def bury(tx: Transaction, part: OutboundPart, reason: str, now: float) -> None:

@@ -34,15 +34,13 @@ class SqliteOutbox:
             outbox_table.sent(tx, part, platform_ids, time.time())
             checkpoint("sent.stored")
 
-        await self._end(part, outcome, is_waited_for=False)
+        await self._writer.submit(self._remember(part, outcome), is_waited_for=False)
 
-    async def _end(
-        self, part: OutboundPart, outcome: Callable[[Transaction], None], *, is_waited_for: bool = True
-    ) -> None:
-        """Store what became of a part.
+    def _remember(self, part: OutboundPart, outcome: Callable[[Transaction], None]) -> Callable[[Transaction], None]:
+        """The operation that stores what became of a part.
 
-        Where its commit fails, the row still says `sending`: `outgoing` then stores it first, so that
-        a full disk does not have the part sent again and again.
+        Where its commit fails, the row still says `sending`: what asks for the address next stores it
+        first, so that a full disk does not have the part sent again and again.
         """
 
         def operation(tx: Transaction) -> None:
@@ -50,7 +48,7 @@ class SqliteOutbox:
             tx.after_commit.append(lambda: self._forget(part))
 
         self._outcomes[part.id] = operation
-        await self._writer.submit(operation, is_waited_for=is_waited_for)
+        return operation
 
     def _forget(self, part: OutboundPart) -> None:
         self._outcomes.pop(part.id, None)
@@ -71,14 +69,17 @@ class SqliteOutbox:
 
     async def postpone(self, part: OutboundPart, reason: str, seconds: float, *, is_unknown: bool) -> bool:
         """Try the part again, not before `seconds` have passed; False where it is too old for that."""
+        operation = self._remember(
+            part, lambda tx: outbox_table.postpone(tx, part, reason, seconds, is_unknown, time.time())
+        )
         if await self._writer.submit(lambda tx: outbox_table.is_too_old(tx, part, time.time()), is_waited_for=False):
             return False
-        await self._end(part, lambda tx: outbox_table.postpone(tx, part, reason, seconds, is_unknown, time.time()))
+        await self._writer.submit(operation)
         return True
 
     async def hold_back(self, address: Address) -> None:
         """Nobody can be reached there: the part that was to be sent waits, and this was no try."""
-        await self._writer.submit(lambda tx: outbox_table.hold_back(tx, address, time.time()))
+        await self._writer.submit(lambda tx: outbox_table.hold_back(tx, address, self._outcomes, time.time()))
 
     async def bury(self, part: OutboundPart, reason: str, notices: Sequence[NewSend] = ()) -> None:
         """Give the part up; its message's later parts too. `notices` tell the owner."""
@@ -87,7 +88,7 @@ class SqliteOutbox:
             outbox_table.bury(tx, part, reason, time.time())
             self._announce_sends(tx, insert_sends(tx, f"dead-{part.id}", None, notices, time.time()))
 
-        await self._end(part, outcome)
+        await self._writer.submit(self._remember(part, outcome))
 
     def _announce_sends(self, tx: Transaction, addresses: Sequence[Address]) -> None:
         for address in addresses:

@@ -6,7 +6,7 @@ from functools import partial
 
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from nanobee.bus.holder import holder_pid
 from nanobee.bus.suspension import NewSuspension
@@ -76,6 +76,13 @@ class BusLives(BusLife):
             self.awake_addresses.add(Address("test", chat))
         elif name == "resolve":
             self.has_arriving = True
+
+    @precondition(lambda self: self.awake_addresses)
+    @rule(data=st.data())
+    def nobody_can_be_reached(self, data: st.DataObject) -> None:
+        address = data.draw(st.sampled_from(sorted(self.awake_addresses, key=str)))
+        self.sending.pop(address, None)
+        self.run(self.bus.hold_back, address)
 
     def draw_transition(self, data: st.DataObject, chat: str) -> tuple[str, Call]:
         """Any transition that can be tried at the moment."""
